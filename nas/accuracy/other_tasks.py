@@ -6,6 +6,7 @@ and half of each is the mean of the architectures that compute the same function
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
@@ -14,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from controller.base import Choices
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.base import EnumerableSpace
@@ -26,13 +28,14 @@ from nas.accuracy.table import TableAccuracyConfig, table_path
 class TaughtSpace:
     """The choices of a space, with what other tasks let expect of each architecture."""
 
-    space: EnumerableSpace
-    score: Float64[ndarray, "size"]  # of unit variance
+    space: Choices
+    numbers: Callable[[Int64[ndarray, "n D"]], Int64[ndarray, "n"]]
+    score: Float64[ndarray, "size"]  # of unit variance, by number
 
     @property
     def num_choices(self) -> tuple[int, ...]:
         """Options of each position."""
-        return tuple(self.space.num_choices)
+        return self.space.num_choices
 
     def __getattr__(self, name: str) -> object:
         """Whatever else the space has, such as its descriptions."""
@@ -58,10 +61,10 @@ class TaughtSpace:
 
     def expected(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
         """Score of each architecture on the other tasks; larger is more accurate."""
-        return np.asarray(self.score[self.space.numbers(architectures)])
+        return np.asarray(self.score[self.numbers(architectures)])
 
 
-def taught(space: object, task: Task) -> object:
+def taught(space: Choices, task: Task) -> Choices:
     """The space with what its other tasks teach, by the benchmark's table or the embedded model; else the space.
 
     A task of the user's own has all tasks of the space as others.
@@ -87,7 +90,7 @@ def taught(space: object, task: Task) -> object:
     _, function = np.unique(space.groups(every), return_inverse=True)
     of_function = np.bincount(function, scores) / np.bincount(function)
     scores = (scores + of_function[function]) / 2
-    return TaughtSpace(space, (scores - scores.mean()) / scores.std())
+    return TaughtSpace(space, space.numbers, (scores - scores.mean()) / scores.std())
 
 
 def _score(accuracy: Float64[ndarray, "size"]) -> Float64[ndarray, "size"]:
