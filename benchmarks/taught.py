@@ -1,6 +1,6 @@
 """Claim: what other data sets teach brings `guided` to the optimum of the one left out in fewer queries.
 
-    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.taught 100 20
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python -m benchmarks.taught 40 6
 
 Each data set of NAS-Bench-201 is left out in turn: it is searched and reported on test accuracy, and what is expected of
 an architecture comes from the validation accuracies of the other two. So many seeds (the first number) without a
