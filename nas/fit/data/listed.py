@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,9 @@ TABLES = (".csv", ".tsv")
 _LABEL = ("label", "labels", "class", "classes", "class_name", "category", "target", "name")
 _SPLIT = ("split", "set", "data set", "subset", "partition")
 _BOX = {"xmin", "x_min", "bbox", "xmax", "x_max"}
+_FORM = re.compile(r"(?:(?:sample|example)[ _-]*)?submission", re.IGNORECASE)
+"""Beginning of the name of a contest's form for answers, whose labels are made up, as Kaggle has it."""
+
 _TRIED = 200  # rows whose fields are compared with the names of files
 
 
@@ -53,7 +57,10 @@ class ListedImages:
             if file.parent == self._folder
             or (file.parent.parent == self._folder and file.parent.name.casefold() in SPLITS)
         ]
-        return [file for file in found if self._names_images(file)] if found else []
+        forms = [file for file in found if _FORM.match(file.name)]
+        for file in forms:
+            self._leave_out("forms for a contest's answers", file.name)
+        return [file for file in found if file not in forms and self._names_images(file)]
 
     @cached_property
     def _images(self) -> list[Path]:

@@ -83,6 +83,18 @@ def test_class_folders_with_a_table_of_other_labels_are_refused(folder, opened, 
         opened(folder)
 
 
+def test_the_form_for_a_contest_s_answers_labels_nothing(folder, opened):
+    rows = [f"{at}.png,{at % 2}" for at in range(9)]
+    (folder / "train.csv").write_text("\n".join(["image_id,label", *rows]))
+    rows = [f"{at}.png,4" for at in range(9, 12)]
+    (folder / "sample_submission.csv").write_text("\n".join(["image_id,label", *rows]))
+
+    images = opened(folder)
+
+    assert (images.classes, sum(counts(images))) == (("0", "1"), 9)
+    assert any("contest's answers: sample_submission.csv" in line for line in images.report)
+
+
 @pytest.mark.parametrize(
     ("content", "named"),
     [
@@ -146,13 +158,18 @@ def test_tars_of_webdataset_are_read_without_unpacking(tmp_path, picture, opened
         members = [(f"x/{6 * shard + at}.png", encoded(picture, 6 * shard + at)) for at in range(6)]
         members += [(f"x/{6 * shard + at}.cls", b"%d" % (at % 2)) for at in range(5)]
         members += [(f"x/{6 * shard + 5}.json", json.dumps({"label": 1}).encode())]
-        write_tar(tmp_path / f"photos-00000{shard}.tar", [*members, ("x/alone.cls", b"1")])
+        members += [("x/alone.cls", b"1"), (f"x/{20 + shard}.png", encoded(picture, 20 + shard))]
+        label = b"1" * 2**17 if shard else b'{"label": NaN}'
+        members += [(f"x/{20 + shard}.json", label)]
+        write_tar(tmp_path / f"photos-00000{shard}.tar", members)
     (tmp_path / "classnames.txt").write_text("cat\ndog\n")
 
     images = opened(tmp_path)
 
     assert (images.classes, counts(images)) == (("cat", "dog"), [8, 2, 2])
-    assert any("without an image: x/alone, x/alone" in line for line in images.report)
+    told = "; ".join(images.report)
+    for reason in ("without an image: x/alone, x/alone", "65,536 bytes: x/21", "2 without a label"):
+        assert reason in told
 
 
 @pytest.mark.parametrize("content", [b"no tar", b"", b"\x1f\x8b\x08"])
