@@ -6,9 +6,11 @@ Nothing is unpacked: the bytes of an image are read where they lie in the tar fi
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, final
 
@@ -25,6 +27,9 @@ from nas.fit.data.splits import ImagePart
 
 _MOST_OF_LABEL = 2**16
 """Bytes of a label's file."""
+
+_LABELS = ("cls", "cls.txt", "label", "json")
+"""Endings of a sample's label."""
 
 _NAMES = ("classnames.txt", "classes.txt")
 """Files beside the tar files with a class's name in each line."""
@@ -89,12 +94,17 @@ class TarImages:
 
     def _named(self, label: str | None) -> str | None:
         """The class of a number, where a file beside the tar files names it."""
-        if label is None or not self._name_files or not label.isdecimal():
+        if label is None or not self._name_files or not re.fullmatch(r"\d{1,18}", label):
             return label
-        names = read_text(self._name_files[0]).splitlines()
-        if int(label) >= len(names):
-            raise UserError(f"{self._name_files[0]} has {len(names)} names, and a label is {label}")
-        return clean_name(names[int(label)]) or label
+        if int(label) >= len(self._names):
+            raise UserError(
+                f"{self._name_files[0]} has {len(self._names)} names, and a label is {label}"
+            )
+        return clean_name(self._names[int(label)]) or label
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return read_text(self._name_files[0]).splitlines()
 
 
 def _samples(path: Path, left_out: dict[str, list[str]]) -> dict[str, _Sample]:
@@ -122,7 +132,11 @@ def _samples(path: Path, left_out: dict[str, list[str]]) -> dict[str, _Sample]:
                         sample.image = (path, member.offset_data, member.size)
                     else:
                         left_out.setdefault("further images of a sample", []).append(name)
-                elif ending in {"cls", "cls.txt", "label", "json"} and member.size < _MOST_OF_LABEL:
+                elif ending not in _LABELS:
+                    continue
+                elif member.size > _MOST_OF_LABEL:
+                    left_out.setdefault("labels of more than 65,536 bytes", []).append(name)
+                else:
                     content = archive.extractfile(member)
                     text = b"" if content is None else content.read()
                     sample.label = _label(text, name, is_json=ending == "json") or sample.label
@@ -149,7 +163,7 @@ def _label(content: bytes, name: str, *, is_json: bool) -> str | None:
         )
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         value = "+".join(sorted({*value})) or NO_LABEL
-    if value is None or isinstance(value, bool | dict | list):
+    if value is None or isinstance(value, bool | dict | list) or value != value:  # noqa: PLR0124 - NaN
         return None
     return clean_name(str(value)) or None
 
