@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
+from torch import nn
 
 from edgenas_core.files.typed_json import write_json
-from nas.fit.data.image_set import ImageSet
+from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.data.names import names_of
 from nas.fit.learners.data import has_classes
 from nas.fit.run.context import AnyJobs, FitContext
 from nas.fit.run.kind import FitKind
 from nas.fit.starts.fine_tuning.frozen import frozen_features
 from nas.fit.training.cross_fits import (
+    FOLDS,
     SHARES,
     Learn,
     cross_fits,
@@ -61,13 +64,9 @@ def advice_of(
     images = kind.images(row)
     if not isinstance(images, ImageSet) or not has_classes(images) or training.test is None:
         return None
-    features, network = None, kind.unlearnt(row)
-    if network is not None:
-        splits = [images.train, images.valid, images.test]
-        parts = frozen_features(network, splits, images, device_named("auto"))
-        features = np.concatenate(parts)
     others = other_networks(context, trials)
-    steps = advise(images, training.test, features, ADVICE_SHARE * context.seconds, others)
+    seconds = ADVICE_SHARE * context.seconds
+    steps = advise(images, training.test, kind.unlearnt(row), seconds, others)
     write_json(context.begun.folder.path / NEXT_STEPS, steps)
     for sentence in steps.sentences():
         context.say(sentence.replace("`", ""))
@@ -77,7 +76,7 @@ def advice_of(
 def advise(
     images: ImageSet,
     test: Judged,
-    features: Float32[ndarray, "n f"] | None,
+    unlearnt: nn.Module | None,
     seconds: float,
     others: tuple[OtherNetwork | None, OtherNetwork | None] = (None, None),
 ) -> NextSteps:
@@ -86,46 +85,26 @@ def advise(
     Args:
       images: all splits; their labels are in question.
       test: accuracy of the winner on the test images.
-      features: of all images, by weights that have not learnt their labels; None: there are none.
-      seconds: that the cross-fits may take.
+      unlearnt: network with weights that have not learnt the labels; None: there is none.
+      seconds: that frozen features and cross-fits may take.
       others: a faster network, and one just outside the limit.
     """
-    splits = (images.train, images.valid, images.test)
-    labels = np.concatenate([split.labels for split in splits]).astype(np.int64)
     names = names_of(images)
-    groups = np.arange(len(labels)) if names is None else np.array(names.groups, np.int64)
-    count, classes, left_out = min(len(labels), _MOST_IMAGES), len(images.classes), []
-    order = np.random.default_rng(0).permutation(len(labels))
-    model = "a small network" if features is None else "a linear layer on frozen features"
-
-    def learner(chosen: Int64[ndarray, "k"]) -> Learn:
-        if features is not None:
-            return on_features(features[chosen], labels[chosen], classes)
-        pixels = np.concatenate([np.asarray(split.pixels) for split in splits])
-        return on_pixels(pixels[chosen], labels[chosen], classes)
-
-    # Of more images than the time allows, some are left out by chance.
-    if count >= _FEWEST_IMAGES and seconds >= _LEAST_S:
-        needed = seconds_of(learner(order[:count]), count)
-        count = min(count, int(count * seconds / needed))
-    chosen, found = np.sort(order[:count]), _Found((), (), None, None)
-    if count < _FEWEST_IMAGES or seconds < _LEAST_S:
-        left_out.append(
-            f"labels and more photos, which need {_FEWEST_IMAGES} photos and the time to learn them: allow more hours="
-        )
-    else:
-        if count < len(labels):
-            left_out.append(f"{len(labels) - count:,} of {len(labels):,} photos, for their time")
-        found = _cross_fitted(learner(chosen), labels[chosen], groups[chosen], images, test)
+    every = len(images.train) + len(images.valid) + len(images.test)
+    groups = np.arange(every) if names is None else np.array(names.groups, np.int64)
+    chosen, left_out = _chosen(images, groups, unlearnt, seconds)
+    found = _Found((), (), None, None)
+    if len(chosen):
+        found = _cross_fitted(images, chosen, groups[chosen], unlearnt, test)
     doubted = tuple(
         DoubtfulLabel(
             f"image {chosen[at]:,}" if names is None else names.files[chosen[at]],
             int(chosen[at]),
-            images.classes[labels[chosen[at]]],
+            images.classes[label],
             images.classes[likely],
             probability,
         )
-        for at, likely, probability in found.doubtful
+        for at, label, likely, probability in found.doubtful
     )
     _, sizes = np.unique(groups, return_counts=True)
     together = sizes[sizes > 1]
@@ -134,15 +113,58 @@ def advise(
         test.images,
         wrong_of_100(test.fraction, test.images),
         wrong_of_100(test.fraction, 4 * test.images),
-        model,
+        "a small network" if unlearnt is None else "a linear layer on frozen features",
         doubted,
         (int(together.sum()), len(together)),
         found.without_groups,
         found.more,
         None if found.needy is None else images.classes[found.needy],
         *others,
-        tuple(left_out),
+        left_out,
     )
+
+
+def _chosen(
+    images: ImageSet, groups: Int64[ndarray, "n"], unlearnt: nn.Module | None, seconds: float
+) -> tuple[Int64[ndarray, "k"], tuple[str, ...]]:
+    """Positions of the images that are cross-fitted, and a line on what is left out."""
+    nothing = np.zeros(0, np.int64)
+    order = np.random.default_rng(0).permutation(len(groups))
+    count = min(len(groups), _MOST_IMAGES)
+    if len(np.unique(groups[order[:count]])) < FOLDS:
+        return nothing, (
+            f"labels and more photos, which need {FOLDS} groups of photos that are not nearly equal",
+        )
+    if count >= _FEWEST_IMAGES and seconds >= _LEAST_S:
+        # Time a tenth of them, with their features; of more than the time allows, some are left out by chance.
+        began_s = time.monotonic()
+        few = np.sort(order[: max(2, count // 10)])
+        learn, _ = _learner(images, few, unlearnt)
+        features_s = (time.monotonic() - began_s) * count / len(few)
+        count = min(count, int(count * seconds / (features_s + seconds_of(learn, count))))
+    if count < _FEWEST_IMAGES or seconds < _LEAST_S:
+        return nothing, (
+            f"labels and more photos, which need {_FEWEST_IMAGES} photos and the time to learn them: allow more hours=",
+        )
+    line = f"{len(groups) - count:,} of {len(groups):,} photos, for their time"
+    return np.sort(order[:count]), (line,) if count < len(groups) else ()
+
+
+def _learner(
+    images: ImageSet, chosen: Int64[ndarray, "k"], unlearnt: nn.Module | None
+) -> tuple[Learn, Int64[ndarray, "k"]]:
+    """A model of some images, by their ascending positions in all splits, and their labels; others are not read."""
+    parts, first = [], 0
+    for split in (images.train, images.valid, images.test):
+        at = chosen[(chosen >= first) & (chosen < first + len(split))] - first
+        parts += [Images(np.asarray(split.pixels[at]), split.labels[at])] if len(at) else []
+        first += len(split)
+    labels = np.concatenate([part.labels for part in parts]).astype(np.int64)
+    classes = len(images.classes)
+    if unlearnt is None:
+        return on_pixels(np.concatenate([part.pixels for part in parts]), labels, classes), labels
+    features = frozen_features(unlearnt, parts, images, device_named("auto"))
+    return on_features(np.concatenate(features), labels, classes), labels
 
 
 @final
@@ -150,26 +172,32 @@ def advise(
 class _Found:
     """What cross-fits say."""
 
-    doubtful: tuple[tuple[int, int, float], ...]  # position, likely class, probability of the label
+    doubtful: tuple[
+        tuple[int, int, int, float], ...
+    ]  # position, label, likely class, probability of the label
     more: tuple[MorePhotos, ...]
     needy: int | None
     without_groups: float | None
 
 
 def _cross_fitted(
-    learn: Learn,
-    labels: Int64[ndarray, "n"],
-    groups: Int64[ndarray, "n"],
     images: ImageSet,
+    chosen: Int64[ndarray, "n"],
+    groups: Int64[ndarray, "n"],
+    unlearnt: nn.Module | None,
     test: Judged,
 ) -> _Found:
+    learn, labels = _learner(images, chosen, unlearnt)
     classes = len(images.classes)
     fits = cross_fits(learn, labels, groups, classes)
     whole = fits.probabilities[1.0]
-    doubted = [(at, likely, float(whole[at, labels[at]])) for at, likely in doubtful(whole, labels)]
+    doubted = [
+        (at, int(labels[at]), likely, float(whole[at, labels[at]]))
+        for at, likely in doubtful(whole, labels)
+    ]
     # Each image, right or wrong by each part; wrong labels count for no part.
     trusted = np.ones(len(labels), bool)
-    trusted[[at for at, _, _ in doubted]] = False
+    trusted[[at for at, *_ in doubted]] = False
     right = np.stack([fits.probabilities[share].argmax(1) == labels for share in SHARES], 1)
     more = tuple(_more_photos(right[trusted], len(images.train), test))
     # The class whose answers gain most from the second half of the photos.
