@@ -47,7 +47,7 @@ class GroupRule:
         parts = [path.replace("\\", "/").split("/") for path in paths]
         if self.text == NONE:
             return [*paths]
-        if self.text.isdigit():
+        if self.text.isdecimal():
             level = int(self.text)
             if not 1 <= level < min(map(len, parts), default=1):
                 raise UserError(

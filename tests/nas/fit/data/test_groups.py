@@ -87,7 +87,7 @@ def test_a_rule_names_the_groups(rule, names):
     assert GroupRule(rule).of_paths(paths) == names
 
 
-@pytest.mark.parametrize("rule", ["3", "0", "(", "nowhere"])
+@pytest.mark.parametrize("rule", ["3", "0", "²", "(", "nowhere"])
 def test_a_rule_that_names_nothing_is_refused(rule):
     with pytest.raises(UserError, match="groups="):
         GroupRule(rule).of_paths(["day1/cat/0.png", "day2/cat/0.png"])
