@@ -18,6 +18,7 @@ from edgenas_core.types.errors import UserError, not_one_of
 from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, is_hidden
 from nas.fit.data.groups import DataOptions
 from nas.fit.data.image_set import Target
+from nas.fit.data.listed import ListedImages
 from nas.fit.data.open import SPLIT_SEED, open_images
 from nas.fit.learners.base import blamed
 from nas.fit.learners.data import LearnerData, TrainingData
@@ -109,9 +110,11 @@ def data_text(
 def absolute_text(text: str) -> str:
     """The text with the path that it names, from any folder."""
     task, mark, data = text.partition(":") if is_task(text) else ("", "", text)
+    data, teacher, rest = data.partition("?teacher=") if task == AGREEMENT else (data, "", "")
     options = DataOptions.of(data)
     path = Path(options.data).expanduser()
-    return f"{task}{mark}{path.absolute() if path.exists() else options.data}{options.text}"
+    named = path.absolute() if path.exists() else options.data
+    return f"{task}{mark}{named}{options.text}{teacher}{rest}"
 
 
 def is_task(text: str | None) -> bool:
@@ -196,7 +199,7 @@ def _agreement(text: str, side: int | None) -> TrainingData:
 
 
 def is_without_labels(text: str) -> bool:
-    """Whether a text names images of no classes, batches without a loss, or the task itself."""
+    """Whether a text names images of no classes and without a table of labels, batches without a loss, or the task itself."""
     task, _, learner = text.partition(":") if is_task(text) else ("", "", "")
     if task == _OWN:
         return getattr(_own(learner, None).learner, "loss", None) is no_labels
@@ -210,7 +213,8 @@ def is_without_labels(text: str) -> bool:
     is_split = all(path.name.casefold() in SPLITS for path in folders)
     beside = [path for each in folders for path in each.iterdir()] if is_split else []
     has_images = any(path.suffix.lower() in IMAGE_SUFFIXES for path in [*inside, *beside])
-    return has_images and is_split and not any(path.is_dir() for path in beside)
+    has_classes = not is_split or any(path.is_dir() for path in beside)
+    return has_images and not has_classes and not ListedImages(folder).tables
 
 
 def _own(learner: str, side: int | None) -> LearnerData:

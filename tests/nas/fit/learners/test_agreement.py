@@ -9,7 +9,7 @@ from torch import nn
 from edgenas_core.types.errors import UserError
 from nas.fit.learners.agreement import Agreement, Frames, boxes_of
 from nas.fit.learners.functions import loaders_alone
-from nas.fit.learners.opened import is_without_labels
+from nas.fit.learners.opened import absolute_text, agreement_text, is_without_labels
 
 
 def inputs(*shape):
@@ -106,3 +106,13 @@ def test_a_folder_of_images_without_class_folders_has_no_labels(tmp_path):
     blue = np.asarray(Image.open(file).resize((8, 8), Image.Resampling.BILINEAR))[..., 2]
     expected = (blue / 255 - 0.5) / 0.25
     assert any(np.allclose(image[0], expected, atol=1e-5) for image in images)
+    (tmp_path / "labels.csv").write_text("file,label\n0.png,a\n1.png,b\n")
+    assert not is_without_labels(str(tmp_path))
+
+
+def test_a_path_of_images_without_labels_is_read_from_any_folder(tmp_path, monkeypatch):
+    (tmp_path / "frames").mkdir()
+    monkeypatch.chdir(tmp_path)
+    text = agreement_text("frames?range=0:9", "elastic:net.onnx,", None, "error")
+
+    assert absolute_text(text) == text.replace("frames", f"{tmp_path}/frames")
