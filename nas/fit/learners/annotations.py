@@ -5,7 +5,6 @@ One bad row is left out and counted; what contradicts itself is refused.
 
 from __future__ import annotations
 
-import glob
 import json
 import math
 import re
@@ -80,6 +79,7 @@ class Annotations:
         self.not_counted: dict[str, list[str]] = {}  # rows and files by reason
         self.notes: list[str] = []  # lines on what counts, but may surprise
         self._names: dict[str, None] = {}  # of all categories, in their order
+        self._by_stem: dict[Path, dict[str, Path]] = {}  # images of folders
         coco = [*_coco_files(folder)]
         lists = [file for file in sorted(folder.glob("*.y*ml")) if "names" in _yaml(file)]
         if coco:
@@ -290,14 +290,18 @@ class Annotations:
         content = _yaml(path)
         names = content["names"]
         names = dict(enumerate(names)) if isinstance(names, list) else names
-        if not isinstance(names, dict):
+        # lists within lists are refused: a few bytes of YAML's aliases can stand for billions of entries
+        if not isinstance(names, dict) or not all(map(_is_plain, names.values())):
             raise UserError(f"{path}: names is no list of classes")
         classes = {str(number): clean_name(str(name)) for number, name in names.items()}
         self._names |= dict.fromkeys(classes.values())
         self.has_fractions = True
         for split, part in SPLITS.items():
             places = content.get(split) or []
-            for place in [places] if isinstance(places, str) else places:
+            places = places if isinstance(places, list) else [places]
+            if not all(map(_is_plain, [*places, content.get("path")])):
+                raise UserError(f"{path}: {split} or path is no folder, file or list of them")
+            for place in places:
                 for file in self._yolo_images(
                     path, str(content.get("path") or ""), str(place), part
                 ):
@@ -326,11 +330,11 @@ class Annotations:
         places = (self.folder / "JPEGImages", self.folder / "images", path.parent, self.folder)
         for stem in (path.stem, Path(filename.replace("\\", "/")).stem):
             for place in places:
-                found = sorted(
-                    file for file in place.glob(f"{glob.escape(stem)}.*") if _is_image(file)
-                )
-                if found:
-                    return found[0]
+                # a folder is listed once, whatever the number of XML files
+                if place not in self._by_stem:
+                    self._by_stem[place] = _images_by_stem(place)
+                if stem in self._by_stem[place]:
+                    return self._by_stem[place][stem]
         return None
 
     def _read_yolo_labels(self, image: BoxedImage, classes: dict[str, str]) -> None:
@@ -511,12 +515,22 @@ def _around(polygon: Sequence[float]) -> tuple[float, float, float, float]:
     return min(polygon[::2]), min(polygon[1::2]), max(polygon[::2]), max(polygon[1::2])
 
 
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float)
+
+
 def _yaml(path: Path) -> dict[str, Any]:
     try:
         content = yaml.safe_load(read_text(path))
     except (yaml.YAMLError, UserError, OSError, RecursionError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _images_by_stem(folder: Path) -> dict[str, Path]:
+    """Images of a folder by their names without the ending; of several the first."""
+    files = sorted((file for file in folder.glob("*") if _is_image(file)), reverse=True)
+    return {file.stem: file for file in files}
 
 
 def _is_image(path: Path) -> bool:

@@ -280,6 +280,24 @@ def _as_voc(folder, source):
         (folder / "Annotations" / f"{image.stem}.xml").write_text(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("names: [[a, b]]\ntrain: images", "names"),
+        ("names: [a]\ntrain: [[images]]", "train"),
+        ("names: [a]\npath: [images]\ntrain: images", "path"),
+    ],
+)
+def test_lists_within_lists_of_a_yaml_file_which_may_stand_for_billions_are_refused(
+    folder, text, setting
+):
+    (folder / "annotations.json").unlink()
+    (folder / "data.yaml").write_text(text)
+
+    with pytest.raises(UserError, match=f"data.yaml: .*{setting}"):
+        Annotations(folder)
+
+
 @pytest.mark.parametrize("write", [_as_yolo, _as_voc])
 def test_yolo_and_voc_are_read_as_coco_is(folder, write):
     before, _ = _described(folder)
