@@ -21,6 +21,7 @@ from edgenas_core.types.errors import UserError
 
 _log = logging.getLogger("edgenas")
 _log.addHandler(logging.NullHandler())
+_log.propagate = False  # handlers of the root would print again what is printed here
 
 
 @final

@@ -163,8 +163,9 @@ class ExportConfig(BoardsConfig):
         if self.opset < 13 and self.precision in {Precisions.int8, Precisions.all}:
             raise UserError(f"opset={self.opset} has no scales per channel: int8 needs opset=13")
         if not {*self.formats} - {ExportFormat.frigate}:
+            formats = ",".join(each.value for each in self.formats)
             raise UserError(
-                "formats= writes no file to check; take formats=[onnx], [tflite] or both"
+                f"formats=[{formats}] writes no file to check; take formats=[onnx], [tflite] or both"
             )
         if self.batch != "dynamic" and not (type(self.batch) is int and 1 <= self.batch <= 4096):
             raise UserError(
