@@ -112,8 +112,6 @@ class Preparation:
             classes = tuple(map(str, about.get("classes", ())))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path} says not how photos are prepared: {error!r}") from error
-        if about.get("channels") == "GREY":
-            raise UserError(f"{path}: files that take grey photos are not compared")
         if len(mean) != 3 or len(sd) != 3 or not all(each > 0 for each in sd):
             raise UserError(f"{path}: mean and sd are three numbers each, those of sd above 0")
         if not 0 <= through <= 4096 or crop not in _CROPS:
