@@ -49,6 +49,11 @@ class InputForm:
                 f"{where} takes {dtype or 'another type'} of shape {shape}; check compares networks that take one "
                 f"image: (1, 3, h, w) or (1, h, w, 3) of float32, uint8 or int8"
             )
+        if shape[0] not in {None, 1}:
+            raise UserError(
+                f"{where} takes {shape[0]} images at once; check compares networks that take one: export it with a batch "
+                f"of 1, or a dynamic one"
+            )
         height, width = shape[1:3] if is_last else shape[2:]
         channels = shape[3 if is_last else 1] or 3
         return cls(height or None, width or None, channels, is_last, dtype, **scales)
@@ -127,7 +132,13 @@ class OnnxFile:
 
     def __call__(self, numbers: Shaped[ndarray, "1 ..."]) -> Float32[ndarray, "1 classes"]:
         """Outputs for one image."""
-        outputs = self._session.run([self._output], {self._input: numbers})
+        try:
+            outputs = self._session.run([self._output], {self._input: numbers})
+        except Exception as error:  # likewise
+            shape = "x".join(map(str, numbers.shape))
+            raise UserError(
+                f"{self.path}: ONNX Runtime cannot run it on an input of {shape}: {error!s:.200}"
+            ) from error
         return np.asarray(outputs[0], np.float32)
 
     def layers(self, numbers: Shaped[ndarray, "1 ..."]) -> Iterator[Layer]:
