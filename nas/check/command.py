@@ -23,6 +23,7 @@ from nas.check.comparison import (
     Agreement,
     Cause,
     LayerPair,
+    are_finite,
     compare_layers,
     inner_causes,
     outer_causes,
@@ -149,7 +150,9 @@ def check(a_path: Path, b_path: Path, photos: Photos) -> Comparison:
     labels, source = photos.labels(classes, outputs_a.shape[1])
     accuracy, is_less = f"accuracy: unknown, {source}", False
     if labels is not None:
-        right_a, right_b = (each.argmax(1) == labels for each in (outputs_a, outputs_b))
+        right_a, right_b = (
+            (each.argmax(1) == labels) & are_finite(each) for each in (outputs_a, outputs_b)
+        )
         difference, low, high = paired_difference(right_a, right_b)
         is_less = high < 0 and difference < -0.01
         accuracy = (

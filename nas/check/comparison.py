@@ -81,11 +81,21 @@ class Agreement:
 
     @classmethod
     def of(cls, a: Float32[ndarray, "n c"], b: Float32[ndarray, "n c"]) -> Agreement:
-        """Compare outputs; of probabilities their logarithms, and the mean of each photo's is no difference."""
+        """Compare outputs; of probabilities their logarithms, and the mean of each photo's is no difference.
+
+        Outputs that are not finite agree with nothing.
+        """
         if _are_probabilities(a) or _are_probabilities(b):
             a, b = (np.log(np.maximum(_probabilities(each), _FLOOR)) for each in (a, b))
-        left, right = (each - each.mean(1, keepdims=True) for each in (a, b))
-        return cls(len(a), float((a.argmax(1) == b.argmax(1)).mean()), _decibels(left, right))
+        same = (a.argmax(1) == b.argmax(1)) & are_finite(a) & are_finite(b)
+        with np.errstate(invalid="ignore"):
+            left, right = (each - each.mean(1, keepdims=True) for each in (a, b))
+            return cls(len(a), float(same.mean()), _decibels(left, right))
+
+
+def are_finite(outputs: Float32[ndarray, "n c"]) -> Bool[ndarray, "n"]:
+    """Whether all outputs for a photo are numbers."""
+    return np.asarray(np.isfinite(outputs).all(1))
 
 
 def _are_probabilities(outputs: Float32[ndarray, "n c"]) -> bool:
@@ -101,9 +111,17 @@ def _probabilities(outputs: Float32[ndarray, "n c"]) -> Float32[ndarray, "n c"]:
 
 
 def _decibels(signal: ndarray, other: ndarray) -> float:
-    noise = float(np.square(signal - other, dtype=np.float64).sum())
+    with np.errstate(invalid="ignore"):
+        noise = float(np.square(signal - other, dtype=np.float64).sum())
     power = float(np.square(signal, dtype=np.float64).sum())
-    return min(120.0, 10 * math.log10(max(power, 1e-30) / max(noise, 1e-30)))
+    return _ratio_db(power, noise)
+
+
+def _ratio_db(power: float, noise: float) -> float:
+    """Decibels of a ratio, -120 to 120; -120 where one of them is not finite."""
+    if not (math.isfinite(power) and math.isfinite(noise)):
+        return -120.0
+    return max(-120.0, min(120.0, 10 * math.log10(max(power, 1e-30) / max(noise, 1e-30))))
 
 
 def paired_difference(
@@ -168,7 +186,8 @@ def compare_layers(
                 key=lambda pair: _decibels(*pair),
             )
             sums[number][0] += float(np.square(best[0], dtype=np.float64).sum())
-            sums[number][1] += float(np.square(best[0] - best[1], dtype=np.float64).sum())
+            with np.errstate(invalid="ignore"):
+                sums[number][1] += float(np.square(best[0] - best[1], dtype=np.float64).sum())
             sums[number][2] += _saturated(right)
             pairs.append((left, right))
     return [
@@ -176,7 +195,7 @@ def compare_layers(
             number,
             left.name,
             right.name,
-            min(120.0, 10 * math.log10(max(signal, 1e-30) / max(noise, 1e-30))),
+            _ratio_db(signal, noise),
             saturated / min(_LAYERS_ON, len(photos)),
             right.is_depthwise and right.weight_scales == 1,
         )
@@ -198,7 +217,7 @@ def _saturated(layer: Layer) -> float:
 class Cause:
     """An explanation of a difference, and what speaks for it."""
 
-    name: str  # mean, BGR, crop, axes, order of classes, clipped outputs, calibration, per-tensor depthwise
+    name: str  # mean, BGR, crop, axes, order of classes, clipped outputs, calibration, per-tensor depthwise, not finite
     text: str
     same: float  # agreement with it corrected, or before
 
@@ -222,6 +241,10 @@ def inner_causes(
 ) -> Iterator[Cause]:
     """Explanations in the file: its ranges of 8 bits, the ends of its outputs, the order of its classes."""
     before = Agreement.of(outputs_a, outputs_b)
+    broken = int((~are_finite(outputs_b)).sum())
+    if broken:
+        text = f"the outputs of the checked file are not finite for {broken:,} of {len(outputs_b):,} photos"
+        yield Cause("not finite", text, before.same)
     yield from _of_layers(layers, before)
     yield from _clipped(outputs_a, outputs_b, before)
     yield from _reordered(outputs_a, outputs_b, before)

@@ -121,6 +121,44 @@ def test_wrong_weights_are_found_in_their_layer(network, placed, photos):
     assert any("likely cause: not found" in line for line in found.lines())
 
 
+def test_outputs_that_are_no_numbers_agree_with_nothing_and_their_layer_is_named(
+    network, placed, photos
+):
+    model = onnx.load_from_string(network)
+    model.graph.initializer[2].CopyFrom(stored("w3", np.full((8, 3), np.nan)))
+    other = placed("b", model.SerializeToString())
+
+    found = command.check(placed("a", network), other, Photos.of(photos, 40))
+
+    assert (found.agreement.same, found.agreement.decibels) == (0, -120)
+    assert found.first_different.number == 3
+    assert found.causes[0].name == "not finite"
+    assert "40 of 40" in found.causes[0].text
+
+
+def test_a_network_of_grey_photos_is_compared(network, placed, photos):
+    model = onnx.load_from_string(network)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1
+    model.graph.initializer[0].CopyFrom(
+        stored("w1", np.random.default_rng(2).normal(size=(8, 1, 3, 3)))
+    )
+    grey = {"channels": "GREY", "mean": [0.5], "sd": [0.25]}
+    a, b = (placed(name, model.SerializeToString(), **grey) for name in "ab")
+
+    found = command.check(a, b, Photos.of(photos, 40))
+
+    assert (found.agreement.same, found.is_same) == (1, True)
+
+
+def test_a_network_of_several_images_at_once_is_refused_in_a_line(network, tmp_path):
+    model = onnx.load_from_string(network)
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
+    onnx.save(model, tmp_path / "four.onnx")
+
+    with pytest.raises(UserError, match=r"four\.onnx takes 4 images at once"):
+        open_network(tmp_path / "four.onnx")
+
+
 def test_the_command_ends_with_1_where_files_differ(
     network, placed, photos, monkeypatch, in_process
 ):
