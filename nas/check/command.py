@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,10 @@ import numpy as np
 from jaxtyping import Float32
 from numpy import ndarray
 
+from edgenas_core.command.arguments import OneLineParser
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import one_line_errors
+from edgenas_core.command.json_output import add_result, note_error
 from edgenas_core.machine.monitors import OtherLoad
 from edgenas_core.machine.stability import StabilityConfig
 from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
@@ -48,7 +49,7 @@ def main(words: Sequence[str] | None = None) -> None:
     Raises:
       SystemExit: with status 1 if they differ, 2 if they cannot be compared.
     """
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="python -m nas.check",
         description="Compare two network files of any makers on the same photos: accuracy, agreement, the first "
         "layer that differs, time, and the likely cause. Photos are prepared as preprocessing.json beside a file says.",
@@ -57,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("b", type=Path, help="the file that is checked")
     parser.add_argument("photos", type=Path, help="folder of photos, perhaps in class folders")
     parser.add_argument("--most", type=int, default=300, help="photos to take (default: 300)")
-    chosen = parser.parse_args(sys.argv[1:] if words is None else words)
+    chosen = parser.parse_args(words)
     if not 10 <= chosen.most <= 100_000:
         raise UserError(f"--most {chosen.most} is not between 10 and 100,000")
     found = check(chosen.a, chosen.b, Photos.of(chosen.photos, chosen.most))
@@ -66,7 +67,10 @@ def main(words: Sequence[str] | None = None) -> None:
         say(console, line)
     for line in _times(found):
         say(console, line)
-    sys.exit(0 if found.is_same else DIFFERENT)
+    add_result(**found.fields)
+    if not found.is_same:
+        note_error("the files differ")
+        sys.exit(DIFFERENT)
 
 
 @final
@@ -100,6 +104,22 @@ class Comparison:
         """The first layer that differs, where layers can be paired."""
         layers = [] if isinstance(self.layers, str) else self.layers
         return next((each for each in layers if each.differs(is_int8=self.is_int8)), None)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The comparison, for `--json`."""
+        first = self.first_different
+        return {
+            "a": self.a.path,
+            "b": self.b.path,
+            "photos": self.agreement.photos,
+            "is_same": self.is_same,
+            "agreement": self.agreement.same,
+            "outputs_db": self.agreement.decibels,
+            "accuracy": self.accuracy.removeprefix("accuracy: "),
+            "first_different_layer": None if first is None else first.b,
+            "causes": [{"name": each.name, "text": each.text} for each in self.causes],
+        }
 
     def lines(self) -> Iterator[str]:
         """The comparison, for the terminal."""

@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 
+from edgenas_core.command.exit_status import run_command
 from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.types.errors import UserError
 from nas.check import command
@@ -171,6 +172,22 @@ def test_the_command_ends_with_1_where_files_differ(
     ]
 
     assert statuses == [0, 1]
+
+
+def test_json_has_the_verdict_and_the_causes(network, placed, photos, monkeypatch, capfd):
+    monkeypatch.setattr(command, "_times", lambda _: iter(()))
+    a, b = placed("a", network), placed("b", network, channels="BGR")
+
+    with pytest.raises(SystemExit) as ended:
+        run_command("nas.check.command", [str(a), str(b), str(photos), "--json"])
+
+    document = json.loads(capfd.readouterr().out)
+    (result,) = document["results"]
+    assert ended.value.code == document["status"] == 1
+    assert document["error"] == "the files differ"
+    assert (result["is_same"], result["photos"]) == (False, 40)
+    assert result["causes"][0]["name"] == "BGR"
+    assert result["first_different_layer"] == "first/Conv"
 
 
 def test_what_is_no_network_is_refused_in_a_line(tmp_path):
