@@ -10,10 +10,11 @@ from nas.report.answer import Answer, Status
 from nas.report.number import Number
 from nas.report.run_folder import RunFolder
 from nas.report.summary import Summary
+from nas.spaces.trusted_code import export_command
 
 
-def result_of(folder: RunFolder, summary: Summary) -> dict[str, Any]:
-    """Fields of `results`, as docs/reference/json.md describes them."""
+def result_of(folder: RunFolder, summary: Summary, data: str | None = None) -> dict[str, Any]:
+    """Fields of `results`, as docs/reference/json.md describes them; `data` is what networks were trained on."""
     answer, export = Answer(summary), folder.path / "export"
     return {
         "folder": folder.path,
@@ -22,7 +23,7 @@ def result_of(folder: RunFolder, summary: Summary) -> dict[str, Any]:
         "export": export if export.is_dir() else None,
         "device": summary.device,
         "T_ms": summary.T_ms,
-        "network": _network(answer, folder.path),
+        "network": _network(answer, folder.path, data),
         "is_confirmed": answer.network is not None
         and answer.status is not Status.unconfirmed
         and answer.network.latency.kind is Kind.measured,
@@ -31,18 +32,20 @@ def result_of(folder: RunFolder, summary: Summary) -> dict[str, Any]:
     }
 
 
-def _network(answer: Answer, folder: Path) -> dict[str, Any] | None:
+def _network(answer: Answer, folder: Path, data: str | None) -> dict[str, Any] | None:
     """The network to use; None if none met the limits."""
     network = answer.network
     if network is None:
         return None
+    named = {"run": str(folder), "which": answer.which}
+    command = export_command(named, answer.summary.settings.space, data)
     return {
         "arch": network.arch,
         "accuracy": _number(network.accuracy),
         "test_accuracy": None if network.test is None else _number(network.test),
         "latency": _number(network.latency),
         "costs": network.costs,
-        "export_command": f"edgenas export run={folder} which={answer.which} --json",
+        "export_command": f"{command} --json",
     }
 
 

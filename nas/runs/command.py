@@ -93,7 +93,7 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
             summary = run.complete()
         from nas.report.result import result_of  # noqa: PLC0415 - likewise
 
-        add_result(**result_of(run.begun.folder, summary))
+        add_result(**result_of(run.begun.folder, summary, run.begun.experiment.data))
 
 
 def complete_run(

@@ -1,6 +1,7 @@
 """`--json` of every command: one document on standard output, with the status and what was made."""
 
 import json
+import shlex
 import sys
 
 import pytest
@@ -26,7 +27,7 @@ def run(tmp_path, monkeypatch, capfd):
 
 
 def test_a_search_prints_its_network_its_files_and_nothing_else(run):
-    status, document = run("nas.search.command", "budget=20", "T=17ms")
+    status, document = run("nas.search.command", "budget=20", "T=17ms", "out=my runs")
 
     (result,) = document["results"]
     assert (status, document["status"], document["error"]) == (0, 0, None)
@@ -37,6 +38,9 @@ def test_a_search_prints_its_network_its_files_and_nothing_else(run):
     assert result["network"]["latency"]["value"] == best["latency_ms"]
     assert not result["network"]["latency"]["is_measured"]
     assert not result["is_confirmed"]
+    _, _, name, *words = shlex.split(result["network"]["export_command"])
+    assert (name, words[1:]) == ("nas.export", ["which=optimum", "--json"])
+    assert words[0] == f"run={result['folder']}"
 
 
 def test_a_sweep_prints_a_result_a_run(run):
