@@ -35,7 +35,8 @@ from nas.spaces.base import SearchSpace
 PROBES = "probes.csv"
 """File in the folder of results that the times are added to."""
 
-_OURS = "edgenas "
+_OURS = re.compile(r"edgenas (?:us=|failed)")
+"""What a line of the sketch begins with; a pasted prompt or command has other words after the name."""
 _TIME = re.compile(
     r"edgenas us=(?P<us>\d{1,10}) arena=(?P<arena>\d{1,12}) runs=\d+ largest_difference=(?P<apart>\d{1,3}) network=(?P<arch>.+)"
 )
@@ -110,10 +111,11 @@ def read_times(lines: Iterable[str], named: str) -> tuple[list[BoardTime], int]:
     times: dict[str, BoardTime] = {}
     others = 0
     for number, line in enumerate(lines, 1):
-        at = line.find(_OURS)
-        if at < 0:
+        begun = _OURS.search(line)
+        if begun is None:
             others += bool(line.strip())
             continue
+        at = begun.start()
         match = _TIME.fullmatch(line[at:].strip())
         if match is None or not 0 < int(match["us"]) <= _SLOWEST_US:
             raise UserError(
@@ -125,7 +127,7 @@ def read_times(lines: Iterable[str], named: str) -> tuple[list[BoardTime], int]:
         )
     if not times:
         raise UserError(
-            f"serial={named}: no line of {others} begins with {_OURS.strip()!r}; upload board/board.ino of an export, and paste "
+            f"serial={named}: no line of {others} begins with 'edgenas us='; upload board/board.ino of an export, and paste "
             f"what it prints"
         )
     return [*times.values()], others
@@ -151,19 +153,23 @@ def _lines(serial: str) -> Iterator[str]:
         yield from read_text(path, _MOST_BYTES).splitlines()
         return
     with _port(path) as port:
-        yield from _until_result(port)
+        yield from lines_of_port(port)
 
 
-def _until_result(port: int) -> Iterator[str]:
+def lines_of_port(port: int) -> Iterator[str]:
+    """Lines of an open port until the sketch has printed a result, the board is unplugged or a minute is over."""
     ends_s, text = time.monotonic() + _WAIT_S, ""
     while (left_s := ends_s - time.monotonic()) > 0 and len(text) < _MOST_BYTES:
         if not select.select([port], [], [], left_s)[0]:
             return
-        text += os.read(port, 4096).decode("utf-8", "replace")
+        received = os.read(port, 4096)
+        if not received:  # the board was unplugged
+            return
+        text += received.decode("utf-8", "replace")
         *whole, text = text.split("\n")
         for line in whole:
             yield line
-            if _OURS in line:
+            if _OURS.search(line):
                 return
 
 

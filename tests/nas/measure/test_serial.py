@@ -2,11 +2,13 @@
 
 import os
 import threading
+import time
 
 import pytest
 from rich.console import Console
 
 from edgenas_core.types.errors import UserError
+from nas.measure import serial
 from nas.measure.serial import measure_serial, read_times
 from nas.spaces.residual import SPACE
 
@@ -23,9 +25,9 @@ def logged(us, arch, apart=0):
     return LINE.format(us=us, arch=arch, apart=apart)
 
 
-def measured(serial, folder):
+def measured(port, folder):
     console = Console(record=True, width=200)
-    path = measure_serial(str(serial), H747, SPACE, TASK, folder, console)
+    path = measure_serial(str(port), H747, SPACE, TASK, folder, console)
     return path.read_text("utf-8").splitlines(), console.export_text()
 
 
@@ -72,12 +74,33 @@ def test_a_port_is_read_until_the_sketch_has_printed_a_result(tmp_path):
     [
         ("edgenas us=0 arena=1 runs=21 largest_difference=0 network=a", "line 1.*no cycle counter"),
         ("x\nedgenas failed: the arena is too small", "line 2.*is no time"),
-        ("94 ms\n95 ms", "no line of 2 begins with 'edgenas'"),
+        ("94 ms\n95 ms", "no line of 2 begins with 'edgenas us='"),
     ],
 )
 def test_lines_that_are_no_times_are_refused(text, line):
     with pytest.raises(UserError, match=line):
         read_times(text.splitlines(), "log.txt")
+
+
+def test_a_pasted_prompt_and_command_are_other_lines():
+    prompt = "me@pc:~/edgenas $ edgenas export formats=[tflite]"
+
+    times, others = read_times([prompt, logged(5000, ARCHS[0])], "log.txt")
+
+    assert ([each.ms for each in times], others) == ([5.0], 1)
+
+
+def test_a_board_that_is_unplugged_is_not_waited_for():
+    port, board = os.pipe()
+    os.write(board, b"booting\n")
+    os.close(board)
+
+    began_s = time.monotonic()
+    lines = [*serial.lines_of_port(port)]
+    os.close(port)
+
+    assert lines == ["booting"]
+    assert time.monotonic() - began_s < 5
 
 
 def test_a_port_that_is_not_there_is_refused(tmp_path):
