@@ -18,7 +18,7 @@ static void print(const char* line) { Serial.println(line); }
 #elif defined(__arm__) && !defined(__linux__)
 // The cycle counter of Cortex-M3 and larger; -DEDGENAS_MHZ=400 is the clock of the core.
 #ifndef EDGENAS_MHZ
-#define EDGENAS_MHZ 1
+#error "give the clock of the core, such as -DEDGENAS_MHZ=400: cycles are divided by it"
 #endif
 static volatile uint32_t* const kTrace = (uint32_t*)0xE000EDFC;
 static volatile uint32_t* const kLock = (uint32_t*)0xE0001FB0;

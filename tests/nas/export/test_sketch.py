@@ -1,5 +1,6 @@
 """The sketch that times an int8 file on a microcontroller."""
 
+import re
 import shutil
 import subprocess
 
@@ -57,6 +58,31 @@ def test_the_header_compiles_to_the_file_its_operators_and_its_input(tmp_path, m
         expected = (31 * expected + byte) % 2**32
     assert calls == ["Conv2D", "PadV2", "HardSwish"]
     assert line == f'side=32 "wide" {expected} 0 -128 -3'
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
+@pytest.mark.parametrize(("clock", "is_refused"), [([], True), (["-DEDGENAS_MHZ=400"], False)])
+def test_cycles_of_an_unknown_clock_are_not_printed_as_microseconds(
+    tmp_path, monkeypatch, clock, is_refused
+):
+    written(tmp_path, monkeypatch)
+    for header in re.findall(
+        '#include "(tensorflow.*)"', (tmp_path / "board/board.ino").read_text()
+    ):
+        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / header).touch()
+    for_cortex = ["-D__arm__", "-U__linux__", "-I", ".", "-x", "c++", "board/board.ino"]
+
+    made = subprocess.run(
+        ["g++", "-E", *clock, *for_cortex],
+        cwd=tmp_path,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert (made.returncode != 0) == is_refused
+    assert ("clock of the core" in made.stderr) == is_refused
 
 
 def test_an_operator_without_a_kernel_is_named_and_nothing_is_written(tmp_path, monkeypatch):
