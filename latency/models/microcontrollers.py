@@ -146,7 +146,6 @@ class ScaledBoard:
     def model(self, base: ChipModel) -> ChipModel:
         """The modelled board's model times the factor, with the spread of both."""
         spread = base.uncertainty.scaled(self.spread / base.uncertainty.sd)
-        half = 1.645 * self.spread  # holds 90 % of a normal distribution
         return replace(
             base,
             device=self.device,
@@ -157,10 +156,7 @@ class ScaledBoard:
             version="",
             versions={},
             rows=self.rows,
-            interval=tuple(
-                each * math.exp(sign * half)
-                for each, sign in zip(base.interval, (-1, 1), strict=True)
-            ),
+            interval=_wider(base.interval, self.spread),
             uncertainty=base.uncertainty.and_of(spread),
             scaled_from=base.device,
             factor=self.factor,
@@ -194,7 +190,8 @@ def chip_named(device: str) -> ChipModel:
         raise UserError(
             f"device={device} is no modelled microcontroller; known are {', '.join(chips())}"
         )
-    factor, uncertainty = model.factor, model.uncertainty
+    factor, uncertainty, interval = model.factor, model.uncertainty, model.interval
+    version, mhz = match["version"] or model.version, model.mhz
     if match["version"] is not None:
         if match["version"] not in model.versions:
             raise UserError(
@@ -206,9 +203,27 @@ def chip_named(device: str) -> ChipModel:
             raise UserError(
                 f"device={device}: the rows of {model.device} state no clock; leave @{match['mhz']}MHz out"
             )
-        factor *= model.mhz / float(match["mhz"])
+        mhz = float(match["mhz"])
+        factor *= model.mhz / mhz
         uncertainty = uncertainty.and_of(uncertainty.scaled(_CLOCK_SD / max(uncertainty.sd, 1e-6)))
-    return replace(model, device=device, factor=factor, uncertainty=uncertainty)
+        interval = _wider(interval, _CLOCK_SD)
+    return replace(
+        model,
+        device=device,
+        factor=factor,
+        uncertainty=uncertainty,
+        interval=interval,
+        version=version,
+        mhz=mhz,
+    )
+
+
+def _wider(interval: tuple[float, ...], sd: float) -> tuple[float, ...]:
+    """The middle 90 % of a ratio that also varies by this standard deviation of its logarithm."""
+    half = 1.645 * sd  # holds 90 % of a normal distribution
+    return tuple(
+        each * math.exp(sign * half) for each, sign in zip(interval, (-1, 1), strict=True)
+    )
 
 
 @cache

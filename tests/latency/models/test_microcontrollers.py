@@ -26,7 +26,11 @@ def test_a_clock_and_a_version_of_the_tool_scale_a_model():
     assert chip_named("stm32h747@200MHz/cubeai/int8").predict_ms(work) == pytest.approx(2 * ms)
     older = chip_named("stm32h747/cubeai-7.3.0/int8")
     assert older.predict_ms(work) == pytest.approx(chips()[H747].versions["7.3.0"] * ms)
-    assert chip_named("stm32h747@200MHz/cubeai/int8").uncertainty.sd > older.uncertainty.sd
+    slower = chip_named("stm32h747@200MHz/cubeai/int8")
+    assert slower.uncertainty.sd > older.uncertainty.sd
+    assert slower.interval[0] < older.interval[0] < older.interval[1] < slower.interval[1]
+    assert (older.version, slower.mhz) == ("7.3.0", 200)
+    assert " 7.3.0)" in older.card
 
 
 @pytest.mark.parametrize(
