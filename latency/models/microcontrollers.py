@@ -221,9 +221,7 @@ def chip_named(device: str) -> ChipModel:
 def _wider(interval: tuple[float, ...], sd: float) -> tuple[float, ...]:
     """The middle 90 % of a ratio that also varies by this standard deviation of its logarithm."""
     half = 1.645 * sd  # holds 90 % of a normal distribution
-    return tuple(
-        each * math.exp(sign * half) for each, sign in zip(interval, (-1, 1), strict=True)
-    )
+    return tuple(each * math.exp(sign * half) for each, sign in zip(interval, (-1, 1), strict=True))
 
 
 @cache

@@ -192,7 +192,7 @@ def _optimised(model: onnx.ModelProto, refuse: Any) -> onnx.ModelProto:
     """
     import onnxruntime  # noqa: PLC0415 - slow to import
 
-    _require_small_tensors(model, refuse)
+    require_small_tensors(model, refuse)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.log_severity_level = 4
@@ -208,7 +208,7 @@ def _optimised(model: onnx.ModelProto, refuse: Any) -> onnx.ModelProto:
         return onnx.load_from_string(file.read_bytes())
 
 
-def _require_small_tensors(model: onnx.ModelProto, refuse: Any) -> None:
+def require_small_tensors(model: onnx.ModelProto, refuse: Any) -> None:
     """Refuse a graph that asks for more memory than a network of its file's size needs."""
     inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
     for value in inferred.graph.value_info:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from edgenas_core.files.safe_file import read_bytes
 from edgenas_core.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
-from nas.fit.starts.onnx_file.graph import MOST_BYTES
+from edgenas_core.types.errors import UserError
+from nas.fit.starts.onnx_file.graph import MOST_BYTES, require_small_tensors
 
 
 def as_it_is(path: Path, size: int | tuple[int, ...] | None) -> str:
@@ -39,6 +41,7 @@ def as_it_is(path: Path, size: int | tuple[int, ...] | None) -> str:
 def _onnx(content: bytes, size: int | tuple[int, ...] | None) -> tuple[Callable[[], object], str]:
     import onnxruntime  # noqa: PLC0415 - slow to import
 
+    require_small_tensors(onnx.load_from_string(content), UserError)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 4

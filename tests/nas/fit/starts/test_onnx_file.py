@@ -14,6 +14,7 @@ from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.elastic.loading import named_space
 from nas.fit.starts.onnx_file.graph import read_graph
+from nas.fit.starts.onnx_file.uncut import as_it_is
 
 needs_converter = pytest.mark.skipif(find_spec("onnx2torch") is None, reason="an extra")
 
@@ -110,6 +111,13 @@ def test_what_is_no_network_of_one_image_is_refused_in_one_line(tmp_path, conten
 
     with pytest.raises(UserError, match=message):
         read_graph(file, None)
+
+
+def test_a_graph_that_asks_for_too_much_memory_is_not_timed_as_it_is_either(tmp_path):
+    file = tmp_path / "huge.onnx"
+    file.write_bytes(wrong("huge"))
+
+    assert "does not run here: asks for a tensor large" in as_it_is(file, None)
 
 
 def wrong(kind):
