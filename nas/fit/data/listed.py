@@ -45,6 +45,7 @@ class ListedImages:
         self.title = printable(path.resolve().stem if path.is_file() else path.resolve().name)
         self.name = safe_name(self.title)
         self._left_out: dict[str, list[str]] = {}
+        self.unreadable: list[str] = []  # why tables of the folder cannot be read
 
     @cached_property
     def tables(self) -> list[Path]:
@@ -220,8 +221,13 @@ class ListedImages:
 
     def _names_images(self, table: Path) -> bool:
         try:
-            self._file_column(*self._rows_of(table))
-        except (UserError, OSError):
+            content = self._rows_of(table)
+        except (UserError, OSError) as error:
+            self.unreadable.append(str(error))
+            return False
+        try:
+            self._file_column(*content)
+        except UserError:
             return False
         return True
 

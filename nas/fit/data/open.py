@@ -133,7 +133,7 @@ def _of_folder(path: Path, groups: GroupRule | None, *, are_values: bool) -> Sou
     """What a folder holds: class folders, shards, or images that a table labels.
 
     Raises:
-      UserError: if class folders and a table contradict each other.
+      UserError: if class folders and a table contradict each other, or the only table cannot be read.
     """
     within = [each for each in path.iterdir() if each.name.casefold() in {*SPLITS, "data"}]
     places = [path, *(each for each in within if each.is_dir())]
@@ -143,15 +143,19 @@ def _of_folder(path: Path, groups: GroupRule | None, *, are_values: bool) -> Sou
         return kind(path, groups, are_values=are_values)
     folders = ClassFolders(path, groups)
     listed = ListedImages(path, groups, are_values=are_values)
-    if not endings & {*TABLES} or not listed.tables:
+    if not endings & {*TABLES} or not (listed.tables or listed.unreadable):
         return folders
     try:
         of_folders = folders.listing()
     except UserError:
+        of_folders = None
+    if of_folders is None or len(of_folders.classes) < 2:
+        if not listed.tables:  # nothing else says what the images show
+            raise UserError(f"data={path}: {listed.unreadable[0]}; save it as CSV in UTF-8")
         return listed
+    if not listed.tables:
+        return folders
     classes = {*of_folders.classes}
-    if len(classes) < 2:
-        return listed
     table = listed.tables[0]
     try:
         other = listed.listing()

@@ -83,6 +83,14 @@ def test_class_folders_with_a_table_of_other_labels_are_refused(folder, opened, 
         opened(folder)
 
 
+def test_a_table_that_cannot_be_read_is_named_where_no_class_folders_say_more(folder, opened):
+    rows = [f"{at}.png,{'é' if at % 2 else 'o'}" for at in range(12)]
+    (folder / "labels.csv").write_text("\n".join(["file,label", *rows]), "latin-1")
+
+    with pytest.raises(UserError, match=r"labels.csv .* UTF-8"):
+        opened(folder)
+
+
 def test_the_form_for_a_contest_s_answers_labels_nothing(folder, opened):
     rows = [f"{at}.png,{at % 2}" for at in range(9)]
     (folder / "train.csv").write_text("\n".join(["image_id,label", *rows]))
