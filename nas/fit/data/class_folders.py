@@ -354,9 +354,11 @@ def _begins_as_image(path: Path) -> bool:
 
 
 def few(paths: Sequence[str]) -> str:
-    """How many, and the first of them; many of one ending are counted by it."""
+    """How many, and the first of them; many of one ending are counted by it, if any has one."""
     more = len(paths) - _EXAMPLES
     endings = Counter(Path(path).suffix or "without an ending" for path in paths)
-    counts = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(4))
     shown = ", ".join(paths[:_EXAMPLES])
-    return f"{shown} and {more:,} more ({counts})" if more > 0 else shown
+    if more <= 0 or {*endings} == {"without an ending"}:
+        return f"{shown} and {more:,} more" if more > 0 else shown
+    counts = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(4))
+    return f"{shown} and {more:,} more ({counts})"

@@ -79,7 +79,7 @@ def test_class_folders_with_a_table_of_other_labels_are_refused(folder, opened, 
         "\n".join(["file,age", *(f"img/{n}.png,{n}" for n in range(12))])
     )
 
-    with pytest.raises(UserError, match=r"data=.*ages.csv for its labels"):
+    with pytest.raises(UserError, match=r"\(0, 1, 10 and 9 more\); name data=.*ages.csv for its"):
         opened(folder)
 
 
