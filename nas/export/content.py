@@ -374,6 +374,10 @@ def _evaluate(
 ) -> tuple[dict[ExportForm, FileAccuracy], dict[ExportForm, int], dict[ExportForm, Probabilities]]:
     """Accuracy of each file on the test images, its right answers among those in the export, and its probabilities."""
     subject, sessions = written.subject, written.sessions
+    if config.none is not None and not _is_calibrated(subject):
+        raise UserError(
+            f"none={config.none} is for a trained network of one class an image, whose validation images were not learnt"
+        )
     if subject.images is None or not subject.is_trained:
         return {}, {}, {}
     test, size = subject.images.test, config.fixed_batch or 1
@@ -400,9 +404,11 @@ def _evaluate(
         form: int((numbers[first] == test.labels[first]).sum()) for form, numbers in classes.items()
     }
     probabilities: dict[ExportForm, Probabilities] = {}
-    none = None if config.none is None else read_none(Path(config.none).expanduser(), images)
-    is_held_out = subject.training is None or subject.training.trained_on == TrainOn.train.value
-    for form, session in sessions.items() if is_held_out and len(images.valid) else ():
+    none = None
+    if config.none is not None:
+        none, report = read_none(Path(config.none).expanduser(), images)
+        tell(report)
+    for form, session in sessions.items() if _is_calibrated(subject) else ():
         valid, unknown = (
             None if split is None else outputs_of_images(session, split, images, side, size)
             for split in (images.valid, none)
@@ -410,6 +416,18 @@ def _evaluate(
         if valid is not None:
             probabilities[form] = probabilities_of(images, valid, outputs[form], unknown)
     return accuracies, sample_right, probabilities
+
+
+def _is_calibrated(subject: ExportSubject) -> bool:
+    """Whether there are validation images of one class each that the network has not learnt."""
+    images, training = subject.images, subject.training
+    return (
+        isinstance(images, ImageSet)
+        and subject.is_trained
+        and has_classes(images)
+        and (training is None or training.trained_on == TrainOn.train.value)
+        and len(images.valid) > 0
+    )
 
 
 def _about(subject: ExportSubject) -> list[str]:

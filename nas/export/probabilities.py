@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.types.errors import UserError
+from edgenas_core.types.printable import printable
 from nas.fit.data.class_folders import IMAGE_SUFFIXES
 from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.data.pixels import cropped, in_channels, rgb, upright
@@ -147,22 +148,29 @@ def best_threshold(known: Float64[ndarray, "n"], unknown: Float64[ndarray, "m"])
     return float(values[np.argmax(kept + left_out)])
 
 
-def read_none(folder: Path, images: ImageSet) -> Images:
-    """Photos of nothing known, below a folder, prepared as those of a data set.
+def read_none(folder: Path, images: ImageSet) -> tuple[Images, str]:
+    """Photos of nothing known, below a folder, prepared as those of a data set; and how many were left out.
 
     Raises:
       UserError: if there are too few.
     """
     files = [each for each in sorted(folder.rglob("*")) if each.suffix.lower() in IMAGE_SUFFIXES]
-    pixels = []
-    for at in np.random.default_rng(0).permutation(len(files))[:_MOST_NONE].tolist():
+    drawn = np.random.default_rng(0).permutation(len(files))[:_MOST_NONE].tolist()
+    pixels, unread = [], []
+    for at in drawn:
         try:
             square = cropped(rgb(upright(files[at], images.side), images.limits), images.side)
-        except Exception:  # noqa: BLE001, S112 - a damaged file raises anything; they are counted
+        except Exception:  # noqa: BLE001 - a damaged file raises anything
+            unread.append(printable(files[at].name))
             continue
         pixels.append(in_channels(square, images.channels))
     if len(pixels) < _FEWEST_NONE:
         raise UserError(
             f"none={folder} has {len(pixels)} photos that can be read; {_FEWEST_NONE} or more are needed"
         )
-    return Images(np.stack(pixels), np.zeros(len(pixels), np.int64))
+    report = f"none={folder}: {len(pixels):,} photos of {len(files):,}"
+    if len(drawn) < len(files):
+        report += f"; {_MOST_NONE:,} are drawn at most"
+    if unread:
+        report += f"; {len(unread):,} unreadable, such as {unread[0]}"
+    return Images(np.stack(pixels), np.zeros(len(pixels), np.int64)), report

@@ -79,4 +79,9 @@ def test_a_folder_of_few_photos_is_refused(tmp_path):
 
     Image.new("RGB", (10, 12), "red").save(tmp_path / "9.png")
 
-    assert read_none(tmp_path, images).pixels.shape == (10, 8, 8, 3)
+    (tmp_path / "broken.jpg").write_bytes(b"no photo")
+
+    photos, report = read_none(tmp_path, images)
+
+    assert photos.pixels.shape == (10, 8, 8, 3)
+    assert report.endswith("10 photos of 11; 1 unreadable, such as broken.jpg")
