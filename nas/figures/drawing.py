@@ -36,6 +36,7 @@ _STYLE: Any = {
     "lines.linewidth": 1.1,
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3
     "svg.fonttype": "none",
+    "text.parse_math": False,  # a dollar in the name of a class is a dollar
     "svg.hashsalt": "edgenas",  # equal charts give equal files
 }
 _DASHES = {"dash": "--", "dot": ":", "dashdot": "-."}

@@ -10,8 +10,9 @@ from edgenas_core.page.document import HtmlPage, Section
 from edgenas_core.page.palette import BLUE
 from edgenas_core.page.parts import Figure
 from edgenas_core.types.errors import UserError
-from nas.figures.charts import charts_of
+from nas.figures.charts import Chart, charts_of
 from nas.figures.command import FiguresConfig, _figures
+from nas.figures.drawing import drawn
 from nas.figures.latex import tests_table as latex_table
 
 pytest.importorskip("matplotlib")
@@ -47,12 +48,27 @@ def test_figures_are_vectors_of_a_columns_width_whose_text_stays_text(tmp_path):
     first = (tmp_path / "out" / "gap-by-queries.svg").read_bytes()
     _figures(config)
 
-    drawn = first.decode()
+    text = first.decode()
     assert first == (tmp_path / "out" / "gap-by-queries.svg").read_bytes()
-    assert 'width="238' in drawn  # points: 84 mm
-    assert ">gap to the optimum (points)</text>" in drawn
-    assert ">median &amp; more</text>" in drawn
+    assert 'width="238' in text  # points: 84 mm
+    assert ">gap to the optimum (points)</text>" in text
+    assert ">median &amp; more</text>" in text
     assert (tmp_path / "out" / "gap-by-queries.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_chart_that_another_page_holds_is_refused_in_a_line(tmp_path):
+    page(tmp_path / "run")
+    report = tmp_path / "run" / "report.html"
+    report.write_text(report.read_text().replace('"y":', '"z":'))
+
+    with pytest.raises(UserError, match="chart gap-by-queries cannot be drawn"):
+        _figures(FiguresConfig(run=str(tmp_path / "run"), out=str(tmp_path / "out")))
+
+
+def test_dollars_are_no_formula(tmp_path):
+    chart = Chart("costs", "Costs", [{"x": [1, 2], "y": [1, 2], "name": "$a_1$"}] * 2, {})
+
+    assert b">$a_1$</text>" in drawn(chart, "svg")
 
 
 def test_a_folder_without_a_page_is_refused(tmp_path):
