@@ -62,7 +62,7 @@ class Page:
             if find_spec("matplotlib") is not None:  # else a line stands for each chart
                 page = with_pictures(page, partial(drawn, suffix="svg"))
             content = html.escape(page)
-        return f'<iframe srcdoc="{content}" style="width:100%;height:80vh;border:1px solid #ccc"></iframe>'
+        return f'<iframe sandbox="allow-scripts" srcdoc="{content}" style="width:100%;height:80vh;border:1px solid #ccc"></iframe>'
 
     def __str__(self) -> str:
         return str(self.path)

@@ -183,7 +183,7 @@ def test_an_interrupted_search_goes_on_with_the_same_parts(found):
     assert found.trials["sample"].to_pylist() == list(range(40))
     assert found.trials.column_names[:3] == ["sample", "index", "arch"]
     assert found.summary.resumed_at_sample >= 20
-    assert "<iframe" in found.report._repr_html_()
+    assert '<iframe sandbox="allow-scripts" ' in found.report._repr_html_()
 
 
 def test_a_notebook_shows_the_page_without_the_program_of_its_charts(found):
