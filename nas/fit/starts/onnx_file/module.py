@@ -18,6 +18,7 @@ from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from nas.fit.starts.onnx_file.graph import OnnxGraph, answers, first_words, noise, read_graph
 from nas.fit.starts.pretrained.libraries import library
@@ -86,7 +87,7 @@ def _converted(graph: OnnxGraph, path: Path) -> nn.Module:
         from onnx2torch.node_converters import get_converter  # noqa: PLC0415 - likewise
     except ImportError as error:
         raise UserError(
-            f"network={path} needs onnx2torch ({error}): pip install 'edgenas[networks]'"
+            f"network={path} needs onnx2torch ({error}): {how_to_install('networks')}"
         ) from error
     versions = {each.domain: each.version for each in graph.model.opset_import}
     missing = []
