@@ -74,7 +74,9 @@ def write_figures(run: Path, out: Path, console: Console) -> list[Path]:
         try:
             files += draw(chart, out)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            raise UserError(f"{page}: chart {chart.name} cannot be drawn: {error!r:.200}") from error
+            raise UserError(
+                f"{page}: chart {chart.name} cannot be drawn: {error!r:.200}"
+            ) from error
         console.print(f"{out / chart.name}.{{{','.join(FORMATS)}}}: {chart.title}", soft_wrap=True)
     if results.is_file():
         try:

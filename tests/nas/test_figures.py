@@ -65,7 +65,7 @@ def test_a_chart_that_another_page_holds_is_refused_in_a_line(tmp_path):
         _figures(FiguresConfig(run=str(tmp_path / "run"), out=str(tmp_path / "out")))
 
 
-def test_dollars_are_no_formula(tmp_path):
+def test_dollars_are_no_formula():
     chart = Chart("costs", "Costs", [{"x": [1, 2], "y": [1, 2], "name": "$a_1$"}] * 2, {})
 
     assert b">$a_1$</text>" in drawn(chart, "svg")
