@@ -28,6 +28,7 @@ from nas.report.number import Number
 from nas.report.staged_page import staged_page
 from nas.report.summary import RunSettings, Summary
 from nas.report.training_charts import TrainedWinner
+from nas.spaces.trusted_code import export_command
 from nas.trials.trial import Trials
 
 
@@ -176,13 +177,14 @@ def _limit_rows(
     context: FitContext, within: Sequence[tuple[float, Winner, Training]]
 ) -> Iterator[list[str]]:
     for limit_ms, winner, training in within:
+        named = {"run": str(context.begun.folder.path), "T": f"{limit_ms:g}ms"}
         yield [
             f"{limit_ms:g}",
             training.arch,
             f"{valid_accuracy(training):.1%}",
             "-" if training.test is None else f"{training.test.fraction:.1%}",
             Number(winner.latency_ms, "ms", Kind(winner.latency_kind)).text,
-            f"edgenas export run={context.begun.folder.path} T={limit_ms:g}ms",
+            export_command(named, context.problem.space.name, context.config.data),
         ]
 
 

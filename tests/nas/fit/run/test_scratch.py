@@ -235,7 +235,7 @@ def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp
 
 @pytest.mark.slow
 def test_each_of_several_limits_gets_its_trained_network(toy_search, fit_here, tmp_path):
-    data, runs = tmp_path / "data", tmp_path / "runs"
+    data, runs = tmp_path / "data", tmp_path / "my runs"
     settings = [each for each in toy_search if not each.startswith("T=")]
 
     finished = fit_here(runs, *settings, "T=[0.7ms,1.1ms]", "export=true", data=data)
@@ -248,6 +248,7 @@ def test_each_of_several_limits_gets_its_trained_network(toy_search, fit_here, t
     assert small.searched.latency_ms <= 0.7
     assert read_training(trained_folder(folder, small.arch)).epochs >= 1
     assert "T = 0.7 ms: " in finished.stdout
+    assert f"nas.export 'run={folder}' T=0.7ms" in " ".join(finished.stdout.split())
     exported = json.loads((folder / "export-T0.7ms" / "export.json").read_text())
     assert exported["architecture"]["arch"] == small.arch
     assert exported["trained"]
