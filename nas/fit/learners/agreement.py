@@ -25,10 +25,10 @@ from edgenas_core.types.errors import UserError, not_one_of
 from nas.fit.data.class_folders import SPLITS as FOLDERS
 from nas.fit.data.groups import DataOptions
 from nas.fit.data.splits import ImagePart
-from nas.fit.learners.base import LearnerDescription, Metric, mean_metric
+from nas.fit.learners.base import LearnerDescription, Metric, blamed, mean_metric
 from nas.fit.learners.data import LearnerData, first_tensor
 from nas.fit.learners.functions import FunctionLearner
-from nas.fit.learners.outputs import tensors_of
+from nas.fit.learners.outputs import first_line, tensors_of
 from nas.fit.learners.scenes import ScenePixels, Scenes, image_files, title_of, unchanged
 
 Scaling: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
@@ -138,11 +138,17 @@ class Agreement:
             inputs,
             copy.deepcopy(teacher).eval().requires_grad_(requires_grad=False),
         )
-        with torch.no_grad():
-            answers = tensors_of(self._teacher(inputs.example_input()))
+        example = inputs.example_input()
+        try:
+            answers = self._taught(example)
+        except Exception as error:  # the author's code
+            raise UserError(
+                f"network= does not run on inputs of shape {tuple(example.shape)}: {first_line(error)}"
+            ) from error
         self.metric_kind = _metric_for(answers, metric)
         self._outputs = answers[0].shape[1] if answers[0].ndim > 1 else 1
-        self._deviations = _deviations(self._answers_of_split("train", most=4))
+        with blamed("network= with the batches of split train"):
+            self._deviations = _deviations(self._answers_of_split("train", most=4))
 
     def batches(self, split: str) -> Iterable[Any]:
         """Batches of the inputs."""
@@ -238,11 +244,11 @@ def _deviations(answers: Iterable[Sequence[Tensor]]) -> list[Tensor]:
     deviations = []
     for output in zip(*answers, strict=True):
         every = torch.cat([each.float().cpu() for each in output])
-        whole = every.std().clamp(min=1e-6)
+        whole = every.std(correction=0).clamp(min=1e-6)
         if every.ndim == 1:
             deviations.append(whole)
             continue
-        channels = every.movedim(1, 0).flatten(1).std(1)
+        channels = every.movedim(1, 0).flatten(1).std(1, correction=0)
         channels = torch.maximum(channels, _FLOOR * whole)
         deviations.append(channels.reshape(1, -1, *[1] * (every.ndim - 2)))
     return deviations

@@ -49,6 +49,25 @@ def test_an_answer_that_deviates_by_a_tenth_agrees_by_nine_tenths_whatever_its_s
     assert learner.describe().counts == (16, 16, 0)
 
 
+def test_a_network_that_does_not_run_on_the_inputs_is_refused_with_their_shape():
+    teacher = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
+
+    with pytest.raises(UserError, match=r"\(1, 3, 4, 4\): mat1"):
+        Agreement(inputs(3, 4, 4), teacher)
+    uneven = [torch.zeros(2, 3, side, side) for side in (2, 4)]
+    with pytest.raises(UserError, match="split train raised RuntimeError"):
+        Agreement(loaders_alone({"train": uneven, "valid": uneven}), teacher)
+
+
+def test_the_error_of_answers_to_one_item_is_finite():
+    one = loaders_alone({"train": [torch.ones(1, 3, 2, 2)], "valid": [torch.ones(1, 3, 2, 2)]})
+    learner = Agreement(one, nn.Sequential(nn.Flatten(), nn.Linear(12, 5)), "error")
+
+    (batch,) = learner.batches("train")
+
+    assert torch.isfinite(learner.loss(nn.Sequential(nn.Flatten(), nn.Linear(12, 5)), batch))
+
+
 def test_classes_are_judged_by_the_most_probable_one_and_learnt_as_probabilities():
     teacher = nn.Sequential(nn.Flatten(), nn.Linear(12, 5))
     learner = Agreement(inputs(3, 2, 2), teacher)
