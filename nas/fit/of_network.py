@@ -12,6 +12,7 @@ from edgenas_core.types.kind import Kind
 from latency.base import LatencyOracle, UnmeasuredError
 from nas.fit.config import FitConfig
 from nas.fit.data.groups import DataOptions
+from nas.fit.data.image_set import Target
 from nas.fit.learners.data import TrainingData
 from nas.fit.learners.opened import AGREEMENT, agreement_text, is_task, is_without_labels, open_data
 from nas.spaces.base import SearchSpace
@@ -52,10 +53,10 @@ def with_images_of_network(config: FitConfig, space: SearchSpace) -> FitConfig:
 def _with_channels(config: FitConfig, channels: int) -> FitConfig:
     """Read images in grey for a network of one channel, where the user says nothing else."""
     task, mark, data = (
-        str(config.data).rpartition(":") if is_task(config.data) else ("", "", str(config.data))
+        str(config.data).partition(":") if is_task(config.data) else ("", "", str(config.data))
     )
-    options = DataOptions.of(data)
-    if channels != 1 or options.channels != "rgb" or task not in {"", AGREEMENT}:
+    options, of_images = DataOptions.of(data), {"", AGREEMENT, *(each.value for each in Target)}
+    if channels != 1 or options.channels != "rgb" or task not in of_images:
         return config
     data = DataOptions.joined(data, None, None, "grey", mirrors=options.mirrors)
     return replace(config, data=f"{task}{mark}{data}")
