@@ -194,12 +194,13 @@ def _cross_fitted(
     doubted = [
         (at, int(labels[at]), likely, float(whole[at, labels[at]]))
         for at, likely in doubtful(whole, labels)
+        if fits.judged[at]
     ]
-    # Each image, right or wrong by each part; wrong labels count for no part.
-    trusted = np.ones(len(labels), bool)
+    # Each image, right or wrong by each part; wrong labels, and classes that no model learnt, count for no part.
+    trusted = fits.judged.copy()
     trusted[[at for at, *_ in doubted]] = False
     right = np.stack([fits.probabilities[share].argmax(1) == labels for share in SHARES], 1)
-    more = tuple(_more_photos(right[trusted], len(images.train), test))
+    more = tuple(_more_photos(right[trusted], len(images.train), test)) if trusted.any() else ()
     # The class whose answers gain most from the second half of the photos.
     gained = np.bincount(labels, (right[:, 2] & ~right[:, 1]) * 1.0 - (right[:, 1] & ~right[:, 2]))
     without = None

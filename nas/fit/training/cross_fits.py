@@ -13,7 +13,7 @@ from typing import TypeAlias, final
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64, UInt8
+from jaxtyping import Bool, Float32, Float64, Int64, UInt8
 from numpy import ndarray
 from torch import nn
 from torch.nn import functional
@@ -37,7 +37,7 @@ class CrossFits:
     """Answers from each part of the images, in their order."""
 
     probabilities: dict[float, Float32[ndarray, "n classes"]]  # by the share that was learnt
-    learnt: int  # images in a whole part
+    judged: Bool[ndarray, "n"]  # whether others of the image's class were learnt
 
 
 def cross_fits(
@@ -55,13 +55,15 @@ def cross_fits(
     place = generator.permutation(number.max() + 1)[number]  # of each image's group
     folds, order = place % FOLDS, generator.random(number.max() + 1)[number]
     answers = {share: np.zeros((len(labels), classes), np.float32) for share in shares}
+    judged = np.zeros(len(labels), bool)
     for fold in range(FOLDS):
         asked, others = np.flatnonzero(folds == fold), np.flatnonzero(folds != fold)
         others = others[np.argsort(order[others], kind="stable")]
+        judged[asked] = np.isin(labels[asked], labels[others])
         for share in shares:
             part = others[: max(1, round(share * len(others)))]
             answers[share][asked] = learn(part, asked)
-    return CrossFits(answers, round(len(labels) * (FOLDS - 1) / FOLDS))
+    return CrossFits(answers, judged)
 
 
 def on_features(

@@ -47,3 +47,20 @@ def test_photos_that_are_all_nearly_equal_get_no_advice_on_labels(images, monkey
 
     assert (steps.doubtful, steps.more) == ((), ())
     assert "need 4 groups" in steps.left_out[0]
+
+
+def test_a_class_of_one_clip_which_no_model_has_learnt_is_not_doubted(images, monkeypatch):
+    labels = np.concatenate([each.labels for each in (images.train, images.valid, images.test)])
+    # all bright images are one clip, and all dark ones are groups of their own
+    groups = tuple(np.where(labels == 1, 0, 1 + np.arange(260)).tolist())
+    names = Names(tuple(map(str, range(260))), groups)
+    monkeypatch.setattr(advice, "names_of", lambda _: names)
+    network = nn.Sequential(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(12, 2))
+
+    steps = advice.advise(images, Judged(0.9, 60), network, seconds=1e9)
+
+    assert not [each for each in steps.doubtful if each.given == "on"]
+    assert steps.more[0].photos == 100
+    clips = Names(names.files, tuple(np.where(labels == 1, 0, 1 + np.arange(260) // 90).tolist()))
+    monkeypatch.setattr(advice, "names_of", lambda _: clips)
+    advice.advise(images, Judged(0.9, 60), network, seconds=1e9)
