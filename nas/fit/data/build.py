@@ -221,7 +221,7 @@ def _groups(
     equal_to: Int64[ndarray, "n"],
     parts: Int8[ndarray, "n"],
 ) -> tuple[Int64[ndarray, "n"], list[str]]:
-    """First image of each image's group, which a drawn split keeps together, and a line on the groups.
+    """First image of each image's group, which a drawn split keeps together, and lines on the groups.
 
     A rule of the user replaces the search for images that are nearly equal.
     """
@@ -230,14 +230,14 @@ def _groups(
     if names is not None:
         chosen = [name for name, is_usable in zip(names, decoded.usable, strict=True) if is_usable]
         groups = grouped(equal_to, chosen, np.zeros((0, 2), np.int64))
-        if are_given:
-            return groups, shared_groups(groups, parts, equal_to, "in one group with")
-        return groups, [f"images in groups, each in one split: {len(np.unique(groups)):,} groups"]
+        told = shared_groups(groups, parts, equal_to, "in one group with")
+        if not are_given:
+            told += [f"images in groups, each in one split: {len(np.unique(groups)):,} groups"]
+        return groups, told
     near = near_pairs(decoded.thumbnails) if listing.has_files else np.zeros((0, 2), np.int64)
     groups = grouped(equal_to, None, near)
-    if are_given:
-        return groups, shared_groups(groups, parts, equal_to, "nearly equal to")
-    return groups, near_text(equal_to, groups)
+    told = shared_groups(groups, parts, equal_to, "nearly equal to")
+    return groups, told if are_given else told + near_text(equal_to, groups)
 
 
 def _copy(

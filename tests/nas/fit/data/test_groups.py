@@ -153,3 +153,16 @@ def test_a_rule_none_draws_images_one_by_one(tmp_path, opened):
     images = opened(f"{folder}?groups=none", side=32)
 
     assert [len(split) for split in (images.train, images.valid, images.test)] == [96, 12, 12]
+
+
+def test_given_validation_images_near_training_images_are_told_where_a_test_is_drawn(
+    class_folders, opened, picture
+):
+    folder = class_folders({"train/a": 9, "train/b": 9, "val/a": 2, "val/b": 2})
+    seed = next(int(file.stem) for file in sorted((folder / "train" / "a").glob("*.png")))
+    near = np.asarray(picture(seed)) // 2 + 60
+    Image.fromarray(near.astype(np.uint8)).save(folder / "val" / "a" / "near.png")
+
+    told = "; ".join(opened(folder).report)
+
+    assert "validation images that are nearly equal to training images: 1 of 5" in told
