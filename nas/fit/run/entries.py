@@ -49,6 +49,8 @@ def choose(
     Raises:
       UserError: if there is none, or none is within T when timed again.
     """
+    if not entries and limit_ms is not None:
+        raise UserError("no network that was ranked is within it")
     if not entries:
         raise UserError("every training failed; the journal in the run's folder holds the errors")
     order = [entry.candidate for entry in entries]
@@ -79,10 +81,11 @@ def confirmed(
     is_predicted = Latencies(candidates.latency_ms, candidates.latency_kind).is_predicted
     measured = [at for at in order[top:] if not is_predicted[at]]
     fastest = sorted(order, key=first_ms.__getitem__)[:top]  # for a board that is slower now
-    disturbed = []
+    disturbed, times = [], []
     for candidate in dict.fromkeys((*order[:top], *measured[:top], *fastest)):
         again = oracle.measure_again(rows[[candidate]])
         ms, kind = float(again.ms[0]), Kind(int(again.kind[0]))
+        times.append(ms)
         before = "predicted" if is_predicted[candidate] else "at first"
         context.say(
             f"timed again: {problem.space.text(rows[candidate])} {ms:.3f} ms, {kind.words}; "
@@ -95,11 +98,12 @@ def confirmed(
         disturbed.append((candidate, ms, int(kind)))
     if disturbed:
         return disturbed[0]
-    why = "is the board quiet, are its clocks fixed?"
+    why = "check for other load on the device, and whether its clock is fixed"
     if all(is_predicted[at] for at in order[:top]):
         why = "the predictions were too low; time more with networks="
     raise UserError(
-        f"neither the best nor the fastest {len(order[:top])} networks are within T when timed again; {why}"
+        f"{len(times)} networks were measured again, the best and the fastest, and all exceed T: the fastest takes "
+        f"{min(times):.3g} ms; {why}"
     )
 
 

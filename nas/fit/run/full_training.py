@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from typing import Generic, final
 
 from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
 from latency.base import Latencies
 from latency.probe.settings import BoardPrecision
@@ -42,6 +43,12 @@ _NOTABLY_LESS = 1 / 3
 
 _EARLY = 0.05
 """Share of the whole time that may be left at the end before the user hears why."""
+
+
+def _is_measured_within(winner: Winner, limit_ms: float) -> bool:
+    """Whether a trained network was measured to be within a limit; a prediction has a margin that is checked elsewhere."""
+    kind = Kind(winner.latency_kind)
+    return winner.latency_ms <= limit_ms and not kind.is_predicted and kind is not Kind.implausible
 
 
 def is_for_int8(context: FitContext) -> bool:
@@ -99,9 +106,10 @@ class FullTrainings(Generic[AnyJobs]):
     def train_within(
         self, beside: Training | None, done: Sequence[tuple[Winner, Training]]
     ) -> list[tuple[float, Winner, Training]]:
-        """A network for each further limit, by the same ranking; one that was trained already serves smaller limits.
+        """A network for each further limit: the most accurate trained one that is within it.
 
-        Where a limit has none, the user hears why.
+        The ranking chooses one to train for the limit; those trained before serve it, too, if they are as fast. Where a
+        limit has none, the user hears why.
         """
         context, candidates = self._context, self._ranking.candidates
         ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s - after_s(context)
@@ -119,6 +127,11 @@ class FullTrainings(Generic[AnyJobs]):
                 for entry in self._kind.entries(self._ranking, beside, until_s)
                 if compared_ms[entry.candidate] <= limit_ms
             ]
+            within = {
+                arch: pair
+                for arch, pair in by_arch.items()
+                if _is_measured_within(pair[0], limit_ms)
+            }
             try:
                 winner = self._record.within.get(limit_ms)
                 if winner is None:
@@ -126,9 +139,13 @@ class FullTrainings(Generic[AnyJobs]):
                     winner = self._noted("within", winner, limit_ms)
                 if winner.arch not in by_arch:
                     by_arch[winner.arch] = winner, self._train(winner, until_s)
-                handed.append((limit_ms, *by_arch[winner.arch]))
+                within[winner.arch] = by_arch[winner.arch]
             except (UserError, ConnectionError) as error:
-                context.say(f"T = {limit_ms:g} ms: no network: {error}")
+                which = "a network that was trained for a larger limit" if within else "no network"
+                context.say(f"T = {limit_ms:g} ms: {which}: {error}")
+            if within:
+                best = max(within.values(), key=lambda pair: valid_accuracy(pair[1]))
+                handed.append((limit_ms, *best))
         return handed
 
     def train_decided(self, beside: Training | None) -> list[tuple[Winner, Training]]:

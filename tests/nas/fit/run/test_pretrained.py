@@ -22,6 +22,7 @@ import nas.fit.run.full_training
 import nas.fit.run.pretrained
 import nas.train.job
 from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from latency.probe.connection import LostConnectionError
 from nas.fit.data.open import open_images
 from nas.fit.ranking.candidates import Candidates
@@ -36,7 +37,7 @@ from nas.fit.starts.pretrained.pool import RANDOM_INITIALISATION
 from nas.fit.starts.pretrained.space import PretrainedSpace, pretrained_space
 from nas.fit.training.checkpoint import Progress, save_checkpoint
 from nas.fit.training.train_on import TrainOn
-from nas.fit.training.trained_folder import read_training, trained_folder
+from nas.fit.training.trained_folder import Judged, Training, read_training, trained_folder
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
@@ -307,6 +308,22 @@ def test_a_fit_goes_on_with_the_training_in_which_it_was_interrupted(
     scratch, again, winner, winner_again, *_ = trained
     assert (again, winner_again) == (scratch, winner)
     assert read_training(trained_folder(folder, scratch.arch)).epochs == scratch.epochs
+
+
+def test_a_network_that_was_trained_for_a_larger_limit_serves_smaller_ones_that_it_meets():
+    parts = context(problem={"limit_ms": 5.0, "margin": 0.0}, precision=None, export=False)
+    parts.begun.experiment.further_ms = (0.3, 0.1)
+    candidates = made(Candidates, latency_ms=np.array([0.4]), latency_kind=np.array([1], np.int8))
+    kind = made(Pretrained)
+    object.__setattr__(kind, "entries", lambda *_: [])
+    winner = Winner("(1)", "fine_tuning", 9, 0, 0.2, int(Kind.measured))
+    training = made(Training, valid=Judged(0.9, 10))
+
+    handed = FullTrainings(
+        parts, kind, made(Ranking, candidates=candidates), Record()
+    ).train_within(None, [(winner, training)])
+
+    assert handed == [(0.3, winner, training)]
 
 
 def test_no_network_from_scratch_is_tried_in_the_time_of_the_winner(monkeypatch):
