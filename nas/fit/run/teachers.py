@@ -227,7 +227,7 @@ class Teachers:
         accuracy = train(self._network(row, images.task), images, recipe, options).accuracy
         before, helps = results[job].accuracy, accuracy >= results[job].accuracy
         context.say(
-            f"unlabelled=: with {len(stored.files):,} photos, {context.problem.space.text(row)} has {accuracy:.2%} on "
+            f"unlabelled=: with {len(stored.files):,} of {len(self._photos or ()):,} photos, {context.problem.space.text(row)} has {accuracy:.2%} on "
             f"validation images, without them {before:.2%} in the same time: they are "
             f"{'used' if helps else 'left out'}"
         )
