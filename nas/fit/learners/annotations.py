@@ -75,6 +75,7 @@ class Annotations:
         self._folders = [folder, *(path for path in below if not _NO_IMAGES.search(path.name))]
         self.classes: tuple[str, ...] = ()
         self.has_fractions = False  # boxes are parts of the sides
+        self._has_keypoints = False  # stand after each box
         self.turned: list[str] = []  # photos whose boxes are on the pixels as they are stored
         self.not_counted: dict[str, list[str]] = {}  # rows and files by reason
         self.notes: list[str] = []  # lines on what counts, but may surprise
@@ -207,7 +208,8 @@ class Annotations:
         named: dict[int | str, str] = {}
         repeated = []
         for row in rows:
-            if row.get("id") is None or not isinstance(row.get(name), str):
+            text = row.get(name)
+            if row.get("id") is None or not isinstance(text, str) or not clean_name(text):
                 self.leave_out(f"rows of {kind} without id or {name}", row.get(name, row.get("id")))
                 continue
             key = _key(row["id"])
@@ -293,9 +295,13 @@ class Annotations:
         # lists within lists are refused: a few bytes of YAML's aliases can stand for billions of entries
         if not isinstance(names, dict) or not all(map(_is_plain, names.values())):
             raise UserError(f"{path}: names is no list of classes")
-        classes = {str(number): clean_name(str(name)) for number, name in names.items()}
+        classes = {
+            str(number): clean_name(str(name)) or str(number) for number, name in names.items()
+        }
         self._names |= dict.fromkeys(classes.values())
-        self.has_fractions = True
+        self.has_fractions, self._has_keypoints = True, "kpt_shape" in content
+        if self._has_keypoints:
+            self.notes.append("keypoints are not read, but the boxes before them are")
         for split, part in SPLITS.items():
             places = content.get(split) or []
             places = places if isinstance(places, list) else [places]
@@ -353,9 +359,10 @@ class Annotations:
                 values = [float(number) for number in numbers]
             except ValueError:
                 values = []
-            if label not in classes or len(values) < 4 or (len(values) > 5 and len(values) % 2):
+            is_polygon = len(values) > 5 and not self._has_keypoints
+            if label not in classes or len(values) < 4 or (is_polygon and len(values) % 2):
                 self.leave_out("rows that are no class and box", f"{file.name}: {line}")
-            elif len(values) > 5:  # corners of a polygon
+            elif is_polygon:
                 self._add(image, _around(values), classes[label])
             else:
                 x, y, width, height = values[:4]

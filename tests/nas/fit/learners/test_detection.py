@@ -298,6 +298,35 @@ def test_lists_within_lists_of_a_yaml_file_which_may_stand_for_billions_are_refu
         Annotations(folder)
 
 
+def test_boxes_of_yolo_with_keypoints_are_those_before_them(folder):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    _as_yolo(folder, before)
+    for file in (folder / "labels").iterdir():
+        lines = file.read_text().splitlines()
+        file.write_text("\n".join(f"{line} .01 .01 2 .99 .99 2" for line in lines))
+    with (folder / "data.yaml").open("a") as file:
+        file.write("kpt_shape: [2, 3]\n")
+
+    after, report = _described(folder)
+
+    expected, read = (
+        {file.name: boxes for file, boxes in zip(each.files, each.targets, strict=True)}
+        for each in (before.scenes, after.scenes)
+    )
+    assert all(torch.allclose(read[name], boxes) for name, boxes in expected.items())
+    assert "keypoints are not read" in report
+
+
+def test_a_category_whose_name_cannot_be_seen_is_left_out(folder):
+    _changed("categories", lambda each: each[1].update(name="\u200b"))(folder)
+
+    found = Annotations(folder)
+
+    assert found.classes == ("class 1",)
+    assert found.not_counted["rows of category without id or name"] == ["?"]
+
+
 @pytest.mark.parametrize("write", [_as_yolo, _as_voc])
 def test_yolo_and_voc_are_read_as_coco_is(folder, write):
     before, _ = _described(folder)
