@@ -142,7 +142,7 @@ def memory_parts(name: str, text: str) -> tuple[int, ...]:
         raise UserError(
             f"{name}={text} has {len(parts)} memories; write one, or a fast and a slow one: {name}=256kB+8MB"
         )
-    return tuple(memory_bytes(name, part.strip()) for part in parts)
+    return tuple(memory_bytes(name, part.strip() or text) for part in parts)
 
 
 def parse_bytes(text: str | int) -> int:

@@ -119,3 +119,5 @@ def test_two_memories_limit_the_sum_where_each_holds_its_part():
     assert holds.sum() > (alone <= 32).sum()
     with pytest.raises(UserError, match="has 3 memories"):
         kilobytes("1kB+2kB+3kB")
+    with pytest.raises(UserError, match=r"=256kB\+ is not a size"):
+        kilobytes("256kB+")
