@@ -64,9 +64,11 @@ class Frames:
         """Reads the images.
 
         Raises:
-          UserError: if there are too few, or too many.
+          UserError: if there is no such folder, or there are too few, or too many.
         """
         self._folder, self._side = Path(DataOptions.of(data).data).expanduser(), side
+        if not self._folder.is_dir():
+            raise UserError(f"data={data}: there is no such folder; name one with images")
         files = image_files(self._folder)
         images = ScenePixels.of(files, side, data)
         inside = [file.relative_to(self._folder).parts[0].casefold() for file in images.files]

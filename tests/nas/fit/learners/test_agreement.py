@@ -127,6 +127,8 @@ def test_a_folder_of_images_without_class_folders_has_no_labels(tmp_path):
     assert any(np.allclose(image[0], expected, atol=1e-5) for image in images)
     (tmp_path / "labels.csv").write_text("file,label\n0.png,a\n1.png,b\n")
     assert not is_without_labels(str(tmp_path))
+    with pytest.raises(UserError, match="data=nowhere: there is no such folder"):
+        Frames("nowhere", 8, (0.5,) * 3, (0.25,) * 3)
 
 
 def test_a_path_of_images_without_labels_is_read_from_any_folder(tmp_path, monkeypatch):
