@@ -194,7 +194,7 @@ def _none_within(
 ) -> str:
     """Message with the fastest latency and the smallest costs, where no draw is within the limits."""
     answers_ms = latency_ms[~np.isnan(latency_ms)]
-    fastest = f"; the fastest took {answers_ms.min():.3g} ms" if len(answers_ms) else ""
+    fastest = f"; the fastest takes {answers_ms.min():.3g} ms" if len(answers_ms) else ""
     label, least = problem.limits.label, problem.limits.least(costs)
     return (
         f"none of {draws:,} uniform draws is within {label} on {problem.oracle.device}"
@@ -245,7 +245,7 @@ def _measure(
                 break
             continue
         number += 1
-        tell(f"networks timed: {number - 1:,}; within {problem.limits.label}: {within:,}")
+        tell(f"networks with a latency: {number - 1:,}; within {problem.limits.label}: {within:,}")
         with suppress(UnmeasuredError):
             answered = problem.oracle.answer(rows[[i]])
             latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
@@ -322,7 +322,7 @@ def _fitted(
     doubt = ", not to be trusted: time more of them by networks= or hours="
     prior = f" and predictions of {by_layers:,} by their layers" if by_layers else ""
     say(
-        f"predicted latencies, from {len(timed):,} timed networks{prior}: median error {error:.1%} on those "
+        f"predicted latencies, from those of {len(timed):,} networks{prior}: median error {error:.1%} on those "
         f"left out{doubt if error > _DOUBTFUL_ERROR else ''}; {-np.expm1(-margin):.1%} below T or more "
         f"are considered"
     )

@@ -413,7 +413,7 @@ def tuned_to_depths(
     timed = ~np.isnan(latency_ms)
     kept = np.flatnonzero(timed & (problem.compared_ms(latencies) <= problem.limit_ms))
     if not len(kept):
-        fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if timed.any() else ""
+        fastest = f"; the fastest takes {np.nanmin(latency_ms):.3g} ms" if timed.any() else ""
         raise UserError(
             f"no pretrained network is within {problem.limits.label} on "
             f"{problem.oracle.device}{fastest}; raise T, or add smaller networks with weights="

@@ -402,7 +402,7 @@ def test_a_file_of_networks_that_leaves_is_one_line(fit_here, tmp_path, source):
 
 
 @pytest.mark.parametrize(
-    ("limit", "named"), [("T=0.01ms", "the fastest took"), ("RAM=1kB", "their smallest RAM is")]
+    ("limit", "named"), [("T=0.01ms", "the fastest takes"), ("RAM=1kB", "their smallest RAM is")]
 )
 def test_a_limit_that_no_network_meets_names_the_smallest(
     fit_here, tmp_path, weights, limit, named
