@@ -294,7 +294,10 @@ class Answer:
         rule = self.summary.baseline
         if rule is None:
             return figures
-        note = f"{_SPLITS[self.summary.split]} {self.metric}, {rule.fidelity}; {rule.latency.text}; {rule.arch}"
+        of_what = f"{_SPLITS[self.summary.split]} {self.metric}, {rule.fidelity}"
+        is_answer = self.network is not None and rule.arch == self.network.arch
+        which = "the same network" if is_answer else f"{rule.latency.text}; {rule.arch}"
+        note = f"{of_what}; {which}"
         return [*figures, KeyFigure("baseline", rule.accuracy.text, note)]
 
     @cached_property
@@ -492,7 +495,9 @@ class Answer:
     def _why_not_baseline(self) -> Iterator[str]:
         """Why the winner is kept where the baseline is faster and no less accurate than noise can tell."""
         baseline, network = self.summary.baseline, self.best
-        if baseline is None or network is None or baseline.latency_ms >= network.latency_ms:
+        if baseline is None or network is None or baseline.arch == network.arch:
+            return
+        if baseline.latency_ms >= network.latency_ms:
             return
         noise = 2 * (network.accuracy_sd or 0.0)
         if abs(baseline.accuracy_searched - network.accuracy_searched) <= noise:

@@ -247,6 +247,19 @@ def test_the_baseline_is_a_network_beside_the_answer_with_its_training():
     assert (shown.value, shown.note) == (f"{accuracy:.2%}", "2 ms")
 
 
+def test_a_baseline_that_is_the_answer_is_not_told_apart_from_it():
+    best = answer_of(range(50)).summary.best
+    stage = StageResult("rule", 1, 1, 1.0, "1 epoch", best.arch, None, best.accuracy_searched)
+    summary = answer_of(range(50), stages=(stage,)).summary
+    faster = replace(summary.baseline, latency_ms=best.latency_ms - 0.1)
+
+    answer = Answer(replace(summary, baseline=faster, optimum=None))
+
+    (shown,) = answer.baseline_figures
+    assert shown.note == "validation accuracy, 1 epoch; the same network"
+    assert not [note for note in answer.notes if "baseline" in note]
+
+
 @pytest.mark.parametrize(("images", "balanced"), [((90, 30), "70.00%"), ((90, 32), None)])
 def test_balanced_accuracy_is_reported_where_classes_differ_by_three_times(images, balanced):
     rights = (81, images[1] // 2)
