@@ -46,7 +46,8 @@ class Probabilities:
     @property
     def text(self) -> str:
         """What they are worth, for readers."""
-        parts = [f"none of the classes below {self.none_below:.0%}"]
+        digits = 0 if self.none_below < 0.995 else 4  # "below 100%" would be all
+        parts = [f"none of the classes below {self.none_below:.{digits}%}"]
         if self.false_alarms is not None:
             parts.append(f"which {self.false_alarms:.1%} of the test images are")
         if self.none_found is not None:

@@ -47,7 +47,8 @@ def main() -> None:
     powers = np.exp((logits - logits.max()) / known.get("temperature", 1))
     probabilities = powers / powers.sum()
     if probabilities.max() < known.get("none_below", 0):
-        print(f"none of these ({probabilities.max():.2f})")
+        digits = 2 if probabilities.max() < 0.995 else 6  # a threshold may be close to 1
+        print(f"none of these ({probabilities.max():.{digits}f})")
     for number in np.argsort(-probabilities)[:3]:
         print(f"{probabilities[number]:6.2%}  {about['classes'][number]}")
 

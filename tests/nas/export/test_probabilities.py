@@ -6,6 +6,7 @@ from PIL import Image
 
 from edgenas_core.types.errors import UserError
 from nas.export.probabilities import (
+    Probabilities,
     best_threshold,
     calibration_error,
     error_by_chance,
@@ -68,6 +69,12 @@ def test_photos_of_nothing_known_choose_the_threshold_between_both():
     known, unknown = np.linspace(0.6, 1, 50), np.linspace(0.2, 0.55, 50)
 
     assert best_threshold(known, unknown) == pytest.approx(0.6)
+
+
+def test_a_threshold_close_to_1_is_not_rounded_to_it():
+    sure = Probabilities(0.3, None, 0.999963, None, None, from_none=False)
+
+    assert sure.text == "none of the classes below 99.9963%"
 
 
 def test_a_folder_of_few_photos_is_refused(tmp_path):
