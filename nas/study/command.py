@@ -26,7 +26,7 @@ from rich.text import Text
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import plain_interrupts, reason
 from edgenas_core.command.hydra_command import chosen_names, hydra_command
-from edgenas_core.command.interruption import unheard
+from edgenas_core.command.interruption import Interruption, unheard
 from edgenas_core.command.json_output import add_result
 from edgenas_core.files.typed_json import write_json
 from edgenas_core.machine.description import usable_cores
@@ -243,7 +243,9 @@ def _begin(
     }
     folder.begin(content, [job.setting for job in plan.jobs])
     if plan.answers and not folder.answers.is_file():
-        save_answers(folder.answers, plan.answers)
+        with Interruption() as interruption:  # zipfile cannot close a file that Ctrl-C left open
+            save_answers(folder.answers, plan.answers)
+            interruption.check()
     if not folder.environment.is_file():
         write_json(folder.environment, environment())
 

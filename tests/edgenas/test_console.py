@@ -47,7 +47,7 @@ def start(*words, **options):
 
 
 def test_version_help_and_a_wrong_command(command):
-    assert re.fullmatch(r"edgenas \d+\.\d+\.\d+\n", command("--version")[1])
+    assert re.fullmatch(r"edgenas \d+\.\d+\S*\n", command("--version")[1])
     assert command("search", "--version")[1] == command("--version")[1]
     assert all(name in command()[1] for name in console._COMMANDS)
     status, _, error = command("serch")

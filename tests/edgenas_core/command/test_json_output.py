@@ -13,6 +13,7 @@ from edgenas_core.command.exit_status import run_command
 def run(tmp_path, monkeypatch, capfd):
     """Runs a command in an empty folder; returns its status and its document."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NAS_DATA", raising=False)  # predictions, no tables
 
     def run(module, *words):
         monkeypatch.setattr(sys, "argv", ["edgenas"])
