@@ -65,7 +65,7 @@ def search(
     A space, a source of latencies or accuracies, a reward and a controller may be an object of yours, or a
     function: reward(accuracy, latency_ms), of arrays; controller(space, seeds), which returns a `Controller`;
     latency(rows) and accuracy(rows), from rows of choice indices (n, D) to n milliseconds or fractions. A
-    latency of your own needs no device. Until 1.0, data= and the like are handed over to `fit`.
+    latency of your own needs no device. Until 1.0, data= and other settings of a fit start `fit`.
 
     Args:
       settings: further settings by their full names: {"controller.batch_size": 10}.

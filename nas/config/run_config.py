@@ -150,8 +150,14 @@ def limit_ms_of(composed: DictConfig) -> float:
     """The time limit in milliseconds.
 
     Raises:
-      UserError: if it has no unit, or is out of range.
+      UserError: if it has no unit, is out of range, or there are several.
     """
+    if isinstance(composed.T, ListConfig):
+        several = ",".join(str(each) for each in composed.T)
+        raise UserError(
+            f"T=[{several}] names several limits, and a search takes one: write -m T={several} for a "
+            f"search of each; nas.fit takes several"
+        )
     return milliseconds(str(composed.T))
 
 

@@ -1,1 +1,1 @@
-"""Fits: what trains on the user's data, from its files to a network that is handed over."""
+"""Fits: what trains on the user's data, from its files to a network that is exported."""

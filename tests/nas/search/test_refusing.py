@@ -48,6 +48,7 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(
     ("overrides", "hint"),
     [
         (("T=17",), "write T=17ms"),
+        (("T=[1ms,2ms]",), "-m T=1ms,2ms"),
         (("T=0.1ms", "reward=constrained"), "T=0.1ms"),
         (("reward=proposed", "T=1ms"), "T > 1ms"),
         (("budget=0",), "budget=0"),
