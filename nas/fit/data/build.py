@@ -79,14 +79,14 @@ def build(
       UserError: if the data set cannot be trained on.
       OSError: if it cannot be read or written.
     """
+    # List and decode the images, in the range of pixel values that is given or of the set.
     listing = source.listing()
-    depth = 1 if channels == "grey" else 3
     _require_room(folder, len(listing.labels), side)
     decoded_file = folder / "decoded.bin"
-    range_of_set = None if limits else limits_of_all(listing.encoded)
-    range_used = limits or range_of_set
+    range_used = limits or limits_of_all(listing.encoded)
     decoded = _decode_all(listing, side, range_used, decoded_file, on_decoded, channels=channels)
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
+    # Draw the missing splits, with equal and grouped images on one side.
     left_out = images_left_out(decoded.reasons, len(listing.labels))
     check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
     _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
@@ -96,21 +96,16 @@ def build(
     repeated = images_repeated(labels, parts, equal_to)
     generator = np.random.default_rng(draw.seed)
     orders = [generator.permutation(np.flatnonzero(parts == part)) for part in ImagePart]
-    pixels_digest, histogram = _copy(decoded_file, (side, depth), orders, folder / PIXELS)
-    decoded_file.unlink()
-    ordered = labels[np.concatenate(orders)]
-    with naming(folder / LABELS):
-        np.save(folder / LABELS, ordered)
+    # Write pixels, labels and names split by split, and their description.
+    depth = 1 if channels == "grey" else 3
+    content, mean, sd = _write(folder, decoded_file, (side, depth), orders, labels)
     write_names(folder, listing.names, decoded.usable, groups, np.concatenate(orders))
     counts = tuple(map(len, orders))
-    mean, sd = _moments(histogram)
-    digest = sha256(pixels_digest + ordered.tobytes())
-    digest.update(json.dumps([side, counts, listing.classes]).encode())
+    digest = sha256(content + json.dumps([side, counts, listing.classes]).encode())
+    deep = decoded.treatments[Treatment.deep]
     report = (
         *_first_lines(listing, decoded, left_out),
-        *limits_text(
-            limits or range_of_set, decoded.treatments[Treatment.deep], is_given=limits is not None
-        ),
+        *limits_text(range_used, deep, is_given=limits is not None),
         *repeated,
         *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
         *told,
@@ -128,13 +123,32 @@ def build(
             sd=sd,
             digest=digest.hexdigest(),
             report=report,
-            limits=limits or range_of_set,
+            limits=range_used,
             side=side,
             has_drawn_splits=bool(drawn_splits),
             counts=counts,
             channels=channels,
         ),
     )
+
+
+def _write(
+    folder: Path,
+    decoded_file: Path,
+    shape: tuple[int, int],
+    orders: list[Int64[ndarray, "_"]],
+    labels: ndarray,
+) -> tuple[bytes, tuple[float, ...], tuple[float, ...]]:
+    """Write pixels and labels in this order.
+
+    Returns what a digest of the set is made of, and mean and spread of the training images.
+    """
+    pixels_digest, histogram = _copy(decoded_file, shape, orders, folder / PIXELS)
+    decoded_file.unlink()
+    ordered = labels[np.concatenate(orders)]
+    with naming(folder / LABELS):
+        np.save(folder / LABELS, ordered)
+    return pixels_digest + ordered.tobytes(), *_moments(histogram)
 
 
 def _first_lines(listing: ImageListing, decoded: _Decoded, left_out: str) -> Iterator[str]:
