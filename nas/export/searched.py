@@ -16,7 +16,7 @@ from numpy import ndarray
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
-from nas.fit.training.trained_folder import RECORD, trained_folder
+from nas.fit.training.trained_folder import RECORD, Training, read_training, trained_folder
 from nas.report.answer import Status
 from nas.report.network import Network
 from nas.report.number import Number, percent
@@ -127,7 +127,7 @@ def find(
     summary = folder.finished_summary()
     space = space_named(summary.settings.space)
     if limit_ms is not None:
-        architecture = _on_front(summary, limit_ms, space, run)
+        architecture = _within(summary, limit_ms, space, folder)
         return _sample(summary, architecture, space, folder, limit_ms)
     networks = {Which.best: summary.best, Which.mode: summary.mode, Which.optimum: summary.optimum}
     if arch is not None:
@@ -155,12 +155,21 @@ _WHY_NONE = {
 }
 
 
-def _on_front(
-    summary: Summary, limit_ms: float, space: SearchSpace, run: Path
+def _within(
+    summary: Summary, limit_ms: float, space: SearchSpace, folder: RunFolder
 ) -> Int64[ndarray, "D"]:
-    """The most accurate trial within another T, by the confidence of the run."""
+    """The most accurate trial within another T, by the confidence of the run.
+
+    Where all were timed under load, it is the most accurate one that the run trained.
+    """
+    run = folder.path
     within = [arch for least_ms, arch in summary.answers if least_ms <= limit_ms]
     if not within:
+        trainings = [read_training(record.parent) for record in run.glob(f"trained/*/{RECORD}")]
+        for training in sorted(trainings, key=_valid_accuracy, reverse=True):
+            row = read_row(folder.samples, training.arch)
+            if row is not None and float(row["latency_ms"]) <= limit_ms:
+                return space.parse(training.arch)
         fastest = (
             f"; its fastest takes {summary.front[0].latency_ms:.3f} ms" if summary.front else ""
         )
@@ -169,6 +178,11 @@ def _on_front(
         each for each in within if (trained_folder(run, each.arch) / RECORD).is_file()
     ]  # which a fit hands over
     return space.parse((trained or within)[-1].arch)
+
+
+def _valid_accuracy(training: Training) -> float:
+    """Accuracy on validation images; 0 of a network that has none."""
+    return 0.0 if training.valid is None else training.valid.fraction
 
 
 def _sample(

@@ -67,6 +67,22 @@ def test_a_run_that_trained_its_network_exports_it_trained(run, trained, weights
     assert other.task.name == "digits"
 
 
+def test_another_limit_of_a_run_that_was_timed_under_load_has_its_trained_network(
+    run, trained, weights, config, tmp_path
+):
+    copied = shutil.copytree(run, tmp_path / "run")
+    summary = json.loads((copied / "summary.json").read_text())
+    best = summary["best"]["arch"]
+    (copied / "summary.json").write_text(json.dumps(summary | {"front": []}))  # none is reliable
+    training = dataclasses.replace(read_training(trained), arch=best)
+    write_trained(trained_folder(copied, best), weights, training)
+    limit_ms = summary["best"]["latency_ms"]
+
+    assert subject_of(config(run=str(copied), T=f"{1.01 * limit_ms}ms")).arch == best
+    with pytest.raises(UserError, match="no network within it"):
+        subject_of(config(run=str(copied), T=f"{0.99 * limit_ms}ms"))
+
+
 def _another(run):
     summary = json.loads((run / "summary.json").read_text())
     reported = [summary["optimum"], summary["mode"]]
