@@ -17,9 +17,10 @@ class Records(logging.Handler):
         self.lines.append((record.levelname, record.getMessage()))
 
 
-def test_a_program_hears_what_a_quiet_console_does_not_print(capsys):
+def test_a_program_hears_what_a_quiet_console_does_not_print(capsys, monkeypatch):
     heard = Records()
     logger = logging.getLogger("edgenas")
+    monkeypatch.setattr(logger, "disabled", False)  # as Hydra leaves it in commands of other tests
     logger.addHandler(heard)
     logger.setLevel(logging.INFO)
     try:

@@ -87,6 +87,34 @@ def test_where_neither_the_best_nor_the_fastest_hold_more_timings_are_advised():
         _confirmed([Kind.regression] * 4, [2.0] * 4, [9, 8, 7, 3])
 
 
+def test_a_regressed_latency_of_a_winner_is_replaced_by_the_answer_of_the_source():
+    answers = {9: 9.0, 3: 3.5}
+
+    def answer(rows):
+        return Latencies(
+            np.array([answers[int(row[0])] for row in rows]), np.full(1, Kind.published, np.int8)
+        )
+
+    problem = {"oracle": SimpleNamespace(answer=answer, device="chip"), "limit_ms": 4.0}
+    kinds = np.array([Kind.regression, Kind.regression], np.int8)
+    candidates = Candidates(
+        np.array([[9], [3]]),
+        np.array([2.0, 2.0]),
+        kinds,
+        np.ones(2),
+        np.zeros(2),
+        2,
+        2,
+        2,
+        0.0,
+        0.0,
+    )
+
+    chosen = confirmed(context(problem=problem), candidates, [0, 1])
+
+    assert chosen == (1, 3.5, Kind.published)
+
+
 @pytest.mark.parametrize(("judges", "winner"), [(150, 0.775), (500, 0.40)])
 def test_on_a_cpu_few_validation_images_leave_more_time_to_the_winner(monkeypatch, judges, winner):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
