@@ -249,7 +249,8 @@ def _require_teaching(config: FitConfig, space: SearchSpace) -> None:
         return
     if not isinstance(space, HasWeights):
         raise UserError(
-            "unlabelled= is for fits of pretrained networks: leave it out, or choose space=pretrained"
+            "unlabelled= is for fits of pretrained networks: leave it out, or take space=pretrained with weights from "
+            "the internet or weights=FOLDER"
         )
     if config.teacher == "none":
         raise UserError("unlabelled= needs a teacher; leave teacher=none out")

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias, final
 
+from edgenas_core.command.console import at_stage
 from edgenas_core.command.exit_status import plain_interrupts, reason
 from edgenas_core.command.interruption import Interruption, unheard
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
@@ -89,6 +90,7 @@ class Run:
         from nas.export.command import export_run  # noqa: PLC0415 - few searches export
 
         begun.console.print()
+        at_stage(begun.console, "exporting")
         in_tflite = begun.experiment.problem.is_for_tflite
         export_run(begun.folder.path, answer.which, begun.console, in_tflite=in_tflite)
         for limit_ms in begun.experiment.smaller_limits_ms:

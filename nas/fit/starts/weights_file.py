@@ -69,7 +69,9 @@ def read_tensors(file: Path) -> dict[str, Tensor]:
         ) from error
     except (Exception, RecursionError) as error:  # whatever a damaged file raises
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise UserError(f"weights={file} are no weights of a network: {reason}") from error
+        raise UserError(
+            f"weights={file} is damaged, or no file of safetensors or torch.save: {type(error).__name__}: {reason}"
+        ) from error
     if not isinstance(content, Mapping):
         raise UserError(f"weights={file} hold a {type(content).__name__}, no names and tensors")
     tensors = dict(_leaves(content, "", 0))
