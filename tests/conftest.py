@@ -45,11 +45,11 @@ _compose_faster()
 gc.disable()  # until all is imported: see pytest_collection_finish
 
 _CHECKED_CALLS = {"controller": 5, "latency": 5}  # of each function; 2 elsewhere
-_calls = Counter()  # of this file's tests, by code object
+_calls = Counter()  # of this test, by code object
 
 
 def _check_first_calls(*, typechecker):
-    """Replace `jaxtyping.jaxtyped`: check the first calls of a function in each file of tests.
+    """Replace `jaxtyping.jaxtyped`: check the first calls of a function in each test.
 
     A check costs 100 microseconds, and a search calls what it is made of a thousand times with the same types.
     A function that no test of this process calls is not even decorated.
@@ -88,7 +88,7 @@ from shared_fixtures import *  # noqa: E402, F403 - fixtures are found by their 
 
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201  # noqa: E402
 
-settings.register_profile("edgenas", deadline=None, max_examples=20)  # a busy machine is no failure
+settings.register_profile("edgenas", deadline=None, max_examples=40)  # a busy machine is no failure
 settings.load_profile("edgenas")
 
 # A shell's background job ignores Ctrl-C, and so would the commands that it is sent to here.
@@ -139,9 +139,8 @@ def pytest_xdist_make_scheduler(config, log):
     return ByRoom(config, log) if config.getoption("dist") == "loadscope" else None
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _check_again():
-    """Check the first calls in each file, whatever ran before it."""
+def pytest_runtest_setup():
+    """Check the first calls of each test, whatever ran before it."""
     _calls.clear()
 
 
