@@ -34,20 +34,6 @@ _LIVE: Mapping[str, str] = {
 }
 """Of the latencies of a live board."""
 
-_SEARCHER: Mapping[str, str] = {
-    f"controller.{name}": f"it is what benchmarks/results/{page}.md chose"
-    for page, names in (
-        ("policy", ("update_every", "elite", "neighbours", "entropy_gain", "converged_at")),
-        ("guided", ("random", "polish", "anywhere", "memory", "front")),
-        ("which-searcher", ("hidden_size", "baseline_decay", "constrained", "sample_size")),
-    )
-    for name in names
-} | {
-    f"controller.{name}": "it is Optuna's default"
-    for name in ("n_startup_trials", "n_ei_candidates")
-}
-"""Of searchers."""
-
 _OLD: Mapping[str, Mapping[str, str]] = {
     "nas.measure": {
         **_BOARD,
@@ -72,12 +58,7 @@ _OLD: Mapping[str, Mapping[str, str]] = {
         "first_seed": "seeds are counted from 0",
         "backend": "a study runs on the processors of this machine",
     },
-    "nas.search": {
-        **_LIVE,
-        **_SEARCHER,
-        "runs": "out=",
-        "reward.slope": "it is TuNAS's, -0.07",
-    },
+    "nas.search": {**_LIVE, "runs": "out="},
     "nas.fit": {**_LIVE, "runs": "out="},
 }
 """By command: a new name ends in `=`; anything else is what holds now."""

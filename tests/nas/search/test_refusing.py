@@ -62,7 +62,7 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(
         (("controller.batch_size=0",), "controller.batch_size=0"),
         (("epochs=13",), "13"),
         (("budgt=10",), "budgt; did you mean budget?"),
-        (("controller.elite=3",), "controller.elite= is gone"),
+        (("controller.elite=3",), "unknown setting controller.elite"),
         (("controller.lrr=1",), "controller.lrr; did you mean controller.lr?"),
         (("+budgt=10",), "+budgt=10"),
         (("reward.target_ms=5",), "set T="),
