@@ -33,6 +33,9 @@ class PlainConsole(Console):
             raise UserError(f"quiet={quiet!r:.200} is not True or False")
         if os.environ.get("COLUMNS") == "0":  # a terminal that does not say
             options.setdefault("width", 80)
+        options.setdefault(
+            "force_jupyter", False
+        )  # a notebook would show each line as an output of its own
         super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
         self.stage = ""
         """What the command does at present, for `Heartbeat`."""
