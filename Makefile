@@ -8,7 +8,7 @@ TOOLS  := .venv/.tools
 # The tests start a hundred processes: each would compile the product again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: search test test-experiments test-slow test-gpu check format bench dist clean
+.PHONY: search test test-experiments test-slow test-gpu check format bench notebooks dist clean
 
 search: $(READY)
 	$(BIN)/python -m nas.search $(or $(ARGS),reward=proposed T=17ms)
@@ -40,6 +40,11 @@ format: $(TOOLS)
 
 bench: $(TOOLS)
 	$(BIN)/python -m pytest benchmarks $(if $(ONLY),-k $(ONLY)) $(ARGS)
+
+# run the notebooks of the documentation, and store their outputs in them
+notebooks: $(TOOLS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt nbclient ipykernel
+	PYTHONPATH=runtime $(BIN)/python docs/notebooks.py $(ARGS)
 
 # sdist and wheel of all projects; the same commit gives the same bytes
 dist: $(TOOLS)
