@@ -34,8 +34,8 @@ class StabilityConfig:
 
     control_drift: float = setting(
         0.05,
-        "Largest relative change of the control network's time, which is taken beside each.",
-        heading="When a time counts as disturbed",
+        "Largest relative change of the time of the reference network, which is timed beside each network.",
+        heading="When a measurement counts as taken under load",
     )
     other_load: float = setting(0.2, "Processors that other programs may keep busy.")
     clock_drop: float = setting(0.1, "Largest relative fall of the clock, where it can be read.")
@@ -57,7 +57,7 @@ def drifted(control_ms: float, undisturbed_ms: float, limit: float) -> list[str]
         return []
     return [
         (
-            f"the control network, timed beside each, takes {control_ms:.3f} ms, {drift:+.1%} against "
+            f"the reference network, timed beside each, takes {control_ms:.3f} ms, {drift:+.1%} against "
             f"{undisturbed_ms:.3f} ms"
         )
     ]

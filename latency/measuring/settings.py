@@ -85,7 +85,8 @@ class MeasureConfig(StabilityConfig, BoardsConfig):
     threads: int = setting(1, "Threads within one operation, on this processor and the next ones.")
     statistic: Statistic = setting(Statistic.median, "Statistic of the times in the table.")
     on_disturbance: OnDisturbance = setting(
-        OnDisturbance.stop, "Stop at a disturbed time, or flag it: it stays out of the table."
+        OnDisturbance.stop,
+        "What to do with a measurement under load: stop, or flag it and leave it out of the table.",
     )
     stolen: float = setting(
         MOST_STOLEN, "Share of the processor's time that a hypervisor may give to others."

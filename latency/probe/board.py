@@ -266,7 +266,7 @@ class LiveBoard:
         )
         if prepared.get("type") == "failed":
             raise BoardError(
-                f"{self.address}: {runtime} there cannot run the control network: "
+                f"{self.address}: {runtime} there cannot run the reference network: "
                 f"{printable(str(prepared.get('message')))}"
             )
         try:

@@ -199,7 +199,7 @@ class ProbeLatency:
                 f"latency.on_disturbance=flag, which marks such times"
             )
         self._flag(
-            "disturbed times",
+            "measurements under load",
             f"{sentence}; measurements under load are marked unreliable and are not cached",
         )
         return Kind.disturbed

@@ -47,7 +47,7 @@ class BoardPool:
                 )
             if drifted(other.control_ms, first.control_ms, quiet.control_drift):
                 tell(
-                    f"warning: the control network takes {other.control_ms:.3f} ms on "
+                    f"warning: the reference network takes {other.control_ms:.3f} ms on "
                     f"{other.address} and {first.control_ms:.3f} ms on {first.address}"
                 )
         self._boards = list(boards)

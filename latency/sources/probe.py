@@ -43,7 +43,8 @@ class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
     )
     timing: TimingSettings = group(TimingSettings)
     on_disturbance: OnDisturbance = setting(
-        OnDisturbance.stop, "Stop at a disturbed time, or flag it, which confirms no network."
+        OnDisturbance.stop,
+        "What to do with a measurement under load: stop, or flag it; it then confirms no network.",
     )
     confirm_top: int = setting(5, "Best networks that are timed again at the end.")
     unrunnable_ms: float | None = setting(
@@ -133,9 +134,8 @@ class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
         stale = sum(not oracle.still_holds(timed) for timed in kept.all())
         if stale:
             tell(
-                f"{stale:,} of {len(kept):,} latencies of earlier runs are timed again: one network, "
-                f"timed beside all others as a control, took over {self.control_drift:.0%} more or less "
-                f"then"
+                f"{stale:,} of {len(kept):,} latencies of earlier runs are measured again, because the "
+                f"reference network takes over {self.control_drift:.0%} more or less time now"
             )
         return oracle
 

@@ -212,7 +212,11 @@ def _told_pending(
     """What is still to be measured, of which the user is told: disturbed networks are measured again."""
     pending = _pending(order, [row["arch"] for row in quiet])
     disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
-    again = f", {len(disturbed):,} networks again, as they were disturbed" if disturbed else ""
+    again = (
+        f", {len(disturbed):,} measured again, as they were measured under load"
+        if disturbed
+        else ""
+    )
     console.print(
         f"{folder.device_id}: {len(order):,} measurements of {len(set(order)):,} networks, "
         f"{len(pending):,} to go{again} -> {folder.path}",

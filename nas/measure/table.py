@@ -159,8 +159,8 @@ def _measured(
     times_ms = measured_ms(rows, config.statistic)
     if not times_ms:
         raise UserError(
-            f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
-            f"there say; make the machine quiet, or allow more with other_load= and the like "
+            f"every one of the {len(rows)} measurements in {folder.path} was taken under load, according to "
+            f"the journals there; stop other work on the machine, or allow more with other_load= and the like "
             f"(docs/how-to/measure-a-machine.md)"
         )
     architectures = np.stack([space.parse(arch) for arch in times_ms])
@@ -199,7 +199,7 @@ def _in_words(origin: dict[str, Any]) -> str:
     unusual = [f"{name}={limits[name]:g}" for name in usual if limits[name] != usual[name]]
     by = f" by the limits given ({', '.join(unusual)})" if unusual else ""
     return (
-        f"{origin['networks_measured']:,}{of_all} networks measured undisturbed{by}{noise}{doubt}"
+        f"{origin['networks_measured']:,}{of_all} networks measured without load{by}{noise}{doubt}"
     )
 
 

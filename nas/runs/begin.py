@@ -102,7 +102,9 @@ def begin(
             )
     kind.announce(experiment, asked.choices, asked.command, console)
     if asked.folder is not None:
-        again = "; disturbed times are taken again" if experiment.config.latency.is_live else ""
+        again = (
+            "; measurements under load are repeated" if experiment.config.latency.is_live else ""
+        )
         say(console, f"resuming {asked.folder.path}{again}")
     folder = asked.folder or _new_folder(asked, experiment, sources)
     repeated = words_to_repeat(_values(asked.composed), asked.choices)
