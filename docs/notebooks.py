@@ -35,6 +35,14 @@ def stored(output: dict[str, Any], folder: str) -> dict[str, Any]:
     return {**output, "data": kept}
 
 
+def joined(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Outputs of a cell, its prints as one and without warnings of libraries."""
+    results = [each for each in outputs if each["output_type"] != "stream"]
+    printed = "".join(each["text"] for each in outputs if each.get("name") == "stdout")
+    stream = {"output_type": "stream", "name": "stdout", "text": printed}
+    return [stream, *results] if printed else results
+
+
 def run(path: Path) -> None:
     """Run a notebook in an empty folder, and write its outputs into it."""
     notebook = nbformat.read(path, as_version=4)
@@ -46,7 +54,8 @@ def run(path: Path) -> None:
         cell.metadata.pop("execution", None)  # times of the run
         if cell.cell_type == "code":
             cell.outputs = [
-                nbformat.from_dict(stored(each, os.path.realpath(folder))) for each in cell.outputs
+                nbformat.from_dict(stored(each, os.path.realpath(folder)))
+                for each in joined(cell.outputs)
             ]
     notebook.metadata = {
         "kernelspec": notebook.metadata["kernelspec"],

@@ -33,9 +33,12 @@ class PlainConsole(Console):
             raise UserError(f"quiet={quiet!r:.200} is not True or False")
         if os.environ.get("COLUMNS") == "0":  # a terminal that does not say
             options.setdefault("width", 80)
-        options.setdefault(
-            "force_jupyter", False
-        )  # a notebook would show each line as an output of its own
+        # a notebook would show each line as an output of its own
+        options.setdefault("force_jupyter", False)
+        if (
+            "ipykernel" in sys.modules
+        ):  # it says that it is a terminal, but shows each state of a bar
+            options.setdefault("force_terminal", False)
         super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
         self.stage = ""
         """What the command does at present, for `Heartbeat`."""
