@@ -1,8 +1,10 @@
-"""Addresses of the project in the metadata of a wheel, from the environment of its build."""
+"""Addresses of the project in the metadata of a wheel, and in its README, from the environment of its build."""
 
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
 from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
@@ -23,3 +25,8 @@ class Addresses(MetadataHookInterface):
             if address
             else {}
         )
+        readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        if address:  # an index of packages does not have the files that the README links to
+            readme = re.sub(r"(!\[[^\]]*\]\()(?!https?:)", rf"\1{address}/raw/main/", readme)
+            readme = re.sub(r"(\]\()(?!https?:|#)", rf"\1{address}/blob/main/", readme)
+        metadata["readme"] = {"content-type": "text/markdown", "text": readme}
