@@ -11,10 +11,17 @@ from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import LatencyOracle, UnmeasuredError
 from nas.fit.config import FitConfig
-from nas.fit.data.groups import DataOptions
+from nas.fit.data.groups import DataOptions, Scaling
 from nas.fit.data.image_set import Target
 from nas.fit.learners.data import TrainingData
-from nas.fit.learners.opened import AGREEMENT, agreement_text, is_task, is_without_labels, open_data
+from nas.fit.learners.opened import (
+    AGREEMENT,
+    SCENES,
+    agreement_text,
+    is_task,
+    is_without_labels,
+    open_data,
+)
 from nas.spaces.base import SearchSpace
 
 if TYPE_CHECKING:
@@ -41,8 +48,12 @@ def with_images_of_network(config: FitConfig, space: SearchSpace) -> FitConfig:
             )
         return config
     if config.mean is not None or config.std is not None:
-        space.pretrained_normalisation = _scaling(config, space.channels)
-    config = _with_channels(config, space.channels)
+        if str(config.data).startswith(("learner:", "embedding:")):
+            raise UserError(
+                "mean= and std= are of the images of data=; a learner scales its inputs itself"
+            )
+        space.pretrained_normalisation = scaling_of_network(config, space.channels)
+    config = _with_channels(config, space)
     if is_without_labels(str(config.data)):
         return _with_teacher(config, space)
     if config.metric is not None:
@@ -50,15 +61,20 @@ def with_images_of_network(config: FitConfig, space: SearchSpace) -> FitConfig:
     return config
 
 
-def _with_channels(config: FitConfig, channels: int) -> FitConfig:
-    """Read images in grey for a network of one channel, where the user says nothing else."""
+def _with_channels(config: FitConfig, space: ElasticSpace) -> FitConfig:
+    """Read images in grey for a network of one channel, and scenes with the scaling of the network."""
     task, mark, data = (
         str(config.data).partition(":") if is_task(config.data) else ("", "", str(config.data))
     )
-    options, of_images = DataOptions.of(data), {"", AGREEMENT, *(each.value for each in Target)}
-    if channels != 1 or options.channels != "rgb" or task not in of_images:
+    of_images = {"", AGREEMENT, *SCENES, *(each.value for each in Target)}
+    if task not in of_images:
         return config
-    data = DataOptions.joined(data, None, None, "grey", mirrors=options.mirrors)
+    options = DataOptions.of(data)
+    is_grey = space.channels == 1 and options.channels == "rgb"
+    scaling = space.pretrained_normalisation if task in SCENES else None
+    data = DataOptions.joined(
+        data, None, None, "grey" if is_grey else None, scaling, mirrors=options.mirrors
+    )
     return replace(config, data=f"{task}{mark}{data}")
 
 
@@ -108,12 +124,14 @@ def is_of_user(config: FitConfig) -> bool:
     return config.network is None or is_of_user(config.network)
 
 
-def _scaling(config: FitConfig, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation that `network=` was trained with, fractions of 255, for each channel.
+def scaling_of_network(config: FitConfig, channels: int) -> Scaling | None:
+    """Mean and standard deviation that `network=` was trained with, for each channel; None if the settings say none.
 
     Raises:
       UserError: if one is missing, not a number for each channel, or a standard deviation is not above 0.
     """
+    if config.mean is None and config.std is None:
+        return None
     parts = []
     for name, value in (("mean", config.mean), ("std", config.std)):
         numbers = value if isinstance(value, list) else [value]

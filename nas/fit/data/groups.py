@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 import numpy as np
 from jaxtyping import Float32, Int8, Int64, UInt8
@@ -70,12 +70,27 @@ class GroupRule:
         ]
 
 
+Scaling: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
+"""Mean and standard deviation of each channel, fractions of 255."""
+
+
+def scaling_text(scaling: Scaling) -> str:
+    """Means and standard deviations, as `scaling_of` reads them."""
+    return ";".join(",".join(map(str, each)) for each in scaling)
+
+
+def scaling_of(text: str) -> Scaling:
+    """Read what `scaling_text` wrote."""
+    mean, sd = (tuple(map(float, each.split(","))) for each in text.split(";"))
+    return mean, sd
+
+
 @final
 @dataclass(frozen=True)
 class DataOptions:
     """`data=` and what it names, which runs store as one text.
 
-    PATH?groups=RULE?range=LOW:HIGH?channels=rgb|bgr|grey?mirror=no.
+    PATH?groups=RULE?range=LOW:HIGH?channels=rgb|bgr|grey?scaling=MEANS;DEVIATIONS?mirror=no.
     """
 
     data: str
@@ -84,6 +99,7 @@ class DataOptions:
     text: str = ""  # of the options
     mirrors: bool = True  # whether half of the scenes to train on are mirrored
     channels: str = "rgb"  # in the order that networks take them, one of `pixels.CHANNELS`
+    scaling: Scaling | None = None  # of scenes; None: ImageNet's
 
     @classmethod
     def of(cls, text: str) -> DataOptions:
@@ -94,13 +110,13 @@ class DataOptions:
         """
         match = re.fullmatch(
             r"(.*?)((?:\?groups=(.+?))?(?:\?range=([^?:]*:[^?:]*))?(?:\?channels=(rgb|bgr|grey))?"
-            r"(\?mirror=no)?)",
+            r"(?:\?scaling=([-\d.e,]+;[-\d.e,]+))?(\?mirror=no)?)",
             text,
             re.DOTALL,
         )
         if match is None:
             return cls(text)
-        data, options, rule, limits, channels, unmirrored = match.groups()
+        data, options, rule, limits, channels, scaling, unmirrored = match.groups()
         numbers = None
         if limits is not None:
             try:
@@ -111,7 +127,8 @@ class DataOptions:
                 raise UserError(f"range={limits} is not LOW:HIGH, such as 0:4095")
             numbers = (low, high)
         groups = None if rule is None else GroupRule(rule)
-        return cls(data, groups, numbers, options, unmirrored is None, channels or "rgb")
+        scaled = None if scaling is None else scaling_of(scaling)
+        return cls(data, groups, numbers, options, unmirrored is None, channels or "rgb", scaled)
 
     @classmethod
     def joined(
@@ -120,6 +137,7 @@ class DataOptions:
         groups: str | None,
         limits: str | None,
         channels: str | None = None,
+        scaling: Scaling | None = None,
         *,
         mirrors: bool,
     ) -> str:
@@ -140,6 +158,8 @@ class DataOptions:
         if channels not in CHANNELS:
             raise not_one_of("channels", channels, CHANNELS)
         text += "" if channels == "rgb" else f"?channels={channels}"
+        scaling = scaling or before.scaling
+        text += "" if scaling is None else f"?scaling={scaling_text(scaling)}"
         text += "" if mirrors and before.mirrors else "?mirror=no"
         if limits is not None and cls.of(text).limits is None:
             raise UserError(f"range={limits} is not LOW:HIGH, such as 0:4095")

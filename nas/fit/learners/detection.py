@@ -255,9 +255,9 @@ class Detection:
         _coco()
         return self.scenes.described(title_of(self.folder), self.classes, "mAP")
 
-    def example_input(self) -> Float[Tensor, "1 3 side side"]:
+    def example_input(self) -> Float[Tensor, "1 c side side"]:
         """Noise in the shape of an image."""
-        return torch.randn(1, 3, self.side, self.side)
+        return torch.randn(1, self.scenes.pixels.shape[-1], self.side, self.side)
 
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
         """Mean average precision; its interval is by resampled images."""

@@ -11,21 +11,18 @@ from functools import lru_cache
 from importlib import import_module
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgenas_core.files.python_file import object_of
 from edgenas_core.types.errors import UserError, not_one_of
 from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, is_hidden
-from nas.fit.data.groups import DataOptions
+from nas.fit.data.groups import DataOptions, Scaling, scaling_of, scaling_text
 from nas.fit.data.image_set import Target
 from nas.fit.data.listed import ListedImages
 from nas.fit.data.open import SPLIT_SEED, open_images
 from nas.fit.learners.base import blamed
 from nas.fit.learners.data import LearnerData, TrainingData
 from nas.fit.learners.functions import FunctionLearner, loaders_alone, no_labels
-
-if TYPE_CHECKING:
-    from nas.fit.learners.agreement import Scaling
 
 TASKS = {
     "segmentation": "nas.fit.learners.segmentation:Segmentation",
@@ -36,6 +33,9 @@ TASKS = {
 
 AGREEMENT = "agreement"
 """Task without labels: to answer as a trained network answers."""
+
+SCENES = frozenset({"segmentation", "detection"})
+"""Tasks of several objects an image."""
 
 SPACE = "nas.spaces.registry:space_named"
 """What finds the space of the parts of a trained network by its name; learners do not know spaces."""
@@ -101,8 +101,7 @@ def data_text(
             if value is not None:
                 raise UserError(f"{name}={value} needs data=")
         return None
-    has_scenes = task in {"segmentation", "detection"}
-    mirrors = not has_scenes or augment == "auto" or "flip" in augment
+    mirrors = task not in SCENES or augment == "auto" or "flip" in augment
     data = DataOptions.joined(data, groups, limits, channels, mirrors=mirrors)
     return data if task in {None, Target.classification.value} else f"{task}:{data}"
 
@@ -161,7 +160,7 @@ def agreement_text(data: str, teacher: str, scaling: Scaling | None, metric: str
     """
     text = f"{AGREEMENT}:{data.removeprefix(f'{AGREEMENT}:')}?teacher={teacher}"
     if scaling is not None:
-        text += "?scaling=" + ";".join(",".join(map(str, each)) for each in scaling)
+        text += f"?scaling={scaling_text(scaling)}"
     return text + ("" if metric is None else f"?metric={metric}")
 
 
@@ -188,11 +187,10 @@ def _agreement(text: str, side: int | None) -> TrainingData:
         if not isinstance(own.learner, FunctionLearner):
             raise UserError(f"task={AGREEMENT}: {data} is no mapping of data loaders")
         return LearnerData.checked(Agreement(own.learner, network.whole, metric))
-    mean, sd = (tuple(map(float, each.split(","))) for each in str(scaling).split(";"))
     return agreement_on(
         data,
         side or network.structure.sides[-1],
-        (mean, sd),
+        scaling_of(str(scaling)),
         metric,
         cloudpickle.dumps(network.whole),
     )

@@ -34,6 +34,7 @@ from nas.fit.data.decode import (
 from nas.fit.data.faults import images_left_out, images_repeated
 from nas.fit.data.groups import (
     DataOptions,
+    Scaling,
     grouped,
     near_pairs,
     near_text,
@@ -144,7 +145,8 @@ def scene_splits(
     missing = [part for part in (ImagePart.valid, ImagePart.test) if not (parts == part).any()]
     count = len(parts)
     each = np.arange(count)
-    small = [stretched(Image.fromarray(image), 32) for image in scenes.pixels.numpy()]
+    pixels = scenes.pixels.numpy().repeat(3 // scenes.pixels.shape[-1], -1)  # grey ones, too
+    small = [stretched(Image.fromarray(image), 32) for image in pixels]
     digests = np.array([sha256(image.tobytes()).hexdigest() for image in small])
     _, first, number = np.unique(digests, return_index=True, return_inverse=True)
     equal_to = first[number]
@@ -193,8 +195,8 @@ class Scenes:
     splits: dict[str, Int64[ndarray, "_"]]  # positions of the images of train, valid and test
     limits: Limits  # pixel values of images of more than 8 bits that became 0 and 255
     report: tuple[str, ...]
-    mean: tuple[float, ...] = MEAN
-    sd: tuple[float, ...] = SD
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
     _on_devices: dict[torch.device, Scenes] = field(default_factory=dict, init=False, compare=False)
 
     @classmethod
@@ -213,8 +215,17 @@ class Scenes:
         """
         splits, lines = scene_splits(images, parts, folder, named)
         report = (*images.report, *lines)
+        mean, sd = scaling_of_scenes(DataOptions.of(named))
         return cls(
-            images.files, images.sizes, images.pixels, targets, splits, images.limits, report
+            images.files,
+            images.sizes,
+            images.pixels,
+            targets,
+            splits,
+            images.limits,
+            report,
+            mean,
+            sd,
         )
 
     def on(self, device: torch.device) -> Scenes:
@@ -276,7 +287,7 @@ class SceneBatches:
         full, left = divmod(len(self.positions), self._size)
         return full if self.augment is not None else full + bool(left)
 
-    def __iter__(self) -> Iterator[tuple[Float[Tensor, "b 3 side side"], Tensor]]:
+    def __iter__(self) -> Iterator[tuple[Float[Tensor, "b c side side"], Tensor]]:
         positions = self.positions
         if self.augment is not None:
             positions = positions[torch.randperm(len(positions))]
@@ -287,10 +298,21 @@ class SceneBatches:
             yield (images, targets) if self.augment is None else self.augment(images, targets)
 
 
+def scaling_of_scenes(options: DataOptions) -> Scaling:
+    """The scaling that the options name, else ImageNet's in the order of their channels."""
+    if options.scaling is not None:
+        return options.scaling
+    if options.channels == "bgr":
+        return MEAN[::-1], SD[::-1]
+    if options.channels == "grey":
+        return (sum(MEAN) / len(MEAN),), (sum(SD) / len(SD),)
+    return MEAN, SD
+
+
 def normalised(
     pixels: UInt8[Tensor, "b side side c"],
-    mean: tuple[float, ...] = MEAN,
-    sd: tuple[float, ...] = SD,
+    mean: tuple[float, ...],
+    sd: tuple[float, ...],
 ) -> Float[Tensor, "b c side side"]:
     """Images as networks take them."""
     means, sds = (torch.tensor(each, device=pixels.device) for each in (mean, sd))

@@ -218,7 +218,8 @@ class Segmentation:
             which = self.scenes.splits["test"][[at]]
             image, mask = self.scenes.pixels[which], self.scenes.targets[which][0].numpy()
             with torch.no_grad():
-                answer = network(normalised(image).to(device)).argmax(1)[0].cpu().numpy()
+                inputs = normalised(image, self.scenes.mean, self.scenes.sd).to(device)
+                answer = network(inputs).argmax(1)[0].cpu().numpy()
             missed = np.unique(mask[(mask != answer) & (mask < len(self.classes))])
             words = ", ".join(self.classes[number] for number in missed.tolist())
             caption = f"mIoU {of_images[at]:.0%}; not right: {words}"
@@ -240,9 +241,9 @@ class Segmentation:
         """The images and their classes."""
         return self.scenes.described(title_of(self.folder), self.classes, "mIoU")
 
-    def example_input(self) -> Float[Tensor, "1 3 side side"]:
+    def example_input(self) -> Float[Tensor, "1 c side side"]:
         """Noise in the shape of an image."""
-        return torch.randn(1, 3, self.side, self.side)
+        return torch.randn(1, self.scenes.pixels.shape[-1], self.side, self.side)
 
     def metric(self, network: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> Metric:
         """Mean intersection over union of the classes; its interval is by resampled images."""

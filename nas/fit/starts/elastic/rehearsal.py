@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeAlias
 
 import torch
 from torch import nn
 
 from edgenas_core.inference.formats.onnx_export import OPSET, onnx_bytes
 from edgenas_core.types.errors import UserError, gpu_memory_line
+from nas.fit.data.groups import Scaling
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import TrainingData
 from nas.fit.learners.outputs import first_line, tensors_of
@@ -21,9 +21,6 @@ _OPSET = 13
 
 _EVALUATED = 200
 """Validation images on which scalings are compared."""
-
-Scaling: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
-"""Mean and standard deviation of each channel, fractions of 255."""
 
 SCALINGS: dict[str, Scaling] = {
     "mean=0 std=1 (pixels / 255)": ((0.0,) * 3, (1.0,) * 3),

@@ -70,6 +70,28 @@ def test_batches_are_as_many_each_time_and_mirror_images_with_their_masks(folder
     assert len(learner.batches("train")) == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "mean"),
+    [
+        ("", (0.485, 0.456, 0.406)),
+        ("?channels=bgr", (0.406, 0.456, 0.485)),
+        ("?channels=grey", (0.449,)),
+        ("?channels=bgr?scaling=0.1,0.2,0.3;1,1,1", (0.1, 0.2, 0.3)),
+    ],
+)
+def test_scenes_are_scaled_in_the_order_of_their_channels(folder, option, mean):
+    learner = Segmentation(f"{folder}{option}", side=16)
+
+    images, _ = next(iter(learner.batches("valid")))
+
+    scenes = learner.scenes
+    assert scenes.mean == pytest.approx(mean)
+    assert learner.example_input().shape[1:] == images.shape[1:] == (len(mean), 16, 16)
+    pixels = scenes.pixels[scenes.splits["valid"]][: len(images)].float() / 255
+    expected = (pixels - torch.tensor(scenes.mean)) / torch.tensor(scenes.sd)
+    torch.testing.assert_close(images, expected.permute(0, 3, 1, 2))
+
+
 def test_unions_by_hand():
     counts = np.array([[6, 2, 0], [1, 3, 0], [0, 0, 0]])
 
