@@ -23,15 +23,13 @@ from torch.nn import functional
 
 from edgenas_core.types.errors import UserError, not_one_of
 from nas.fit.data.class_folders import SPLITS as FOLDERS
-from nas.fit.data.groups import DataOptions
+from nas.fit.data.groups import DataOptions, Scaling
 from nas.fit.data.splits import ImagePart
 from nas.fit.learners.base import LearnerDescription, Metric, blamed, mean_metric
 from nas.fit.learners.data import LearnerData, first_tensor
 from nas.fit.learners.functions import FunctionLearner
 from nas.fit.learners.outputs import first_line, tensors_of
 from nas.fit.learners.scenes import ScenePixels, Scenes, image_files, title_of, unchanged
-
-Scaling: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 
 METRICS = {
     "classes": "top-1 agreement",
@@ -142,12 +140,12 @@ class Agreement:
         )
         example = inputs.example_input()
         try:
-            answers = self._taught(example)
+            answers = self.answers(example)
         except Exception as error:  # the author's code
             raise UserError(
                 f"network= does not run on inputs of shape {tuple(example.shape)}: {first_line(error)}"
             ) from error
-        self.metric_kind = _metric_for(answers, metric)
+        self.metric_kind = metric_for(answers, metric)
         self._outputs = answers[0].shape[1] if answers[0].ndim > 1 else 1
         with blamed("network= with the batches of split train"):
             self._deviations = _deviations(self._answers_of_split("train", most=4))
@@ -162,7 +160,7 @@ class Agreement:
         Probabilities are learnt as by Hinton et al. (2015).
         """
         images = first_tensor(batch)
-        taught, given = self._taught(images), tensors_of(network(images))
+        taught, given = self.answers(images), tensors_of(network(images))
         if self.metric_kind == "classes":
             (logits,), (truth,) = given, taught
             return functional.cross_entropy(logits.float(), truth.float().softmax(1))
@@ -176,13 +174,11 @@ class Agreement:
 
     def metric(self, network: nn.Module, batches: Iterable[Any]) -> Metric:
         """Agreement with the teacher, the mean over items."""
-        pairs = [
-            (tensors_of(network(images)), self._taught(images))
+        pairs = (  # of one batch at a time: outputs may be as large as the images, and many
+            (tensors_of(network(images)), self.answers(images))
             for images in map(first_tensor, batches)
-        ]
-        name = METRICS[self.metric_kind]
-        worth = {"classes": _alike_classes, "boxes": _alike_boxes, "error": _alike_values}
-        return mean_metric(name, worth[self.metric_kind](pairs))
+        )
+        return mean_metric(METRICS[self.metric_kind], agreement_of(self.metric_kind, pairs))
 
     def example_input(self) -> Tensor:
         """One input."""
@@ -205,7 +201,7 @@ class Agreement:
             report=(*about.report, line),
         )
 
-    def _taught(self, images: Tensor) -> list[Tensor]:
+    def answers(self, images: Tensor) -> list[Tensor]:
         """The teacher's answers."""
         self._teacher.to(images.device)
         with torch.no_grad():
@@ -213,10 +209,10 @@ class Agreement:
 
     def _answers_of_split(self, split: str, most: int) -> Iterator[list[Tensor]]:
         for _, batch in zip(range(most), self.batches(split), strict=False):
-            yield self._taught(first_tensor(batch))
+            yield self.answers(first_tensor(batch))
 
 
-def _metric_for(answers: Sequence[Tensor], metric: str | None) -> str:
+def metric_for(answers: Sequence[Tensor], metric: str | None) -> str:
     """The metric of answers for one input: that of classes for numbers of two or more classes alone.
 
     Raises:
@@ -241,22 +237,58 @@ def _metric_for(answers: Sequence[Tensor], metric: str | None) -> str:
     return str(metric)
 
 
+@final
+class _Moments:
+    """Sums of the values of each channel of one output, batch after batch, less a value near the mean."""
+
+    def __init__(self, first: Tensor) -> None:
+        """Takes the first batch as the origin of the sums, in which a large mean would cancel."""
+        self._axes = [axis for axis in range(first.ndim) if axis != 1 or first.ndim == 1]
+        self._origin = first.double().mean(self._axes, keepdim=True)
+        self._sum, self._squares = torch.zeros(2, *self._origin.shape).to(self._origin)
+        self._items = self._values = 0
+
+    def add(self, values: Tensor) -> None:
+        """Add a batch."""
+        less = values.double() - self._origin
+        self._sum += less.sum(self._axes, keepdim=True)
+        self._squares += less.square().sum(self._axes, keepdim=True)
+        self._items += len(values)
+        self._values += values.numel() // self._sum.numel()
+
+    def deviations(self) -> Tensor:
+        """Standard deviation of each channel, at least a share of that of the whole output."""
+        means, squares = self._sum / self._values, self._squares / self._values
+        channels = (squares - means.square()).clamp(min=0).sqrt()
+        values = means + self._origin
+        between = (values - values.mean()).square()
+        whole = (channels.square() + between).mean().sqrt().clamp(min=1e-6)
+        return torch.maximum(channels, _FLOOR * whole).float().cpu()
+
+    def spread(self) -> Tensor:
+        """Squared distance of an item from the mean of each channel, the mean over the items."""
+        around = self._squares - self._sum.square() / self._values
+        total: Tensor = around.clamp(min=0).sum()
+        return total / self._items
+
+
 def _deviations(answers: Iterable[Sequence[Tensor]]) -> list[Tensor]:
     """Standard deviation of each channel of each output, at least a share of that of the output."""
-    deviations = []
-    for output in zip(*answers, strict=True):
-        every = torch.cat([each.float().cpu() for each in output])
-        whole = every.std(correction=0).clamp(min=1e-6)
-        if every.ndim == 1:
-            deviations.append(whole)
-            continue
-        channels = every.movedim(1, 0).flatten(1).std(1, correction=0)
-        channels = torch.maximum(channels, _FLOOR * whole)
-        deviations.append(channels.reshape(1, -1, *[1] * (every.ndim - 2)))
-    return deviations
+    moments: list[_Moments] = []
+    for outputs in answers:
+        moments = moments or list(map(_Moments, outputs))
+        for each, output in zip(moments, outputs, strict=True):
+            each.add(output)
+    return [each.deviations() for each in moments]
 
 
-_Pairs = Sequence[tuple[Sequence[Tensor], Sequence[Tensor]]]
+_Pairs = Iterable[tuple[Sequence[Tensor], Sequence[Tensor]]]
+
+
+def agreement_of(kind: str, pairs: _Pairs) -> Tensor:
+    """Agreement of each item, by one of `METRICS`, with outputs and true outputs of batch after batch."""
+    worth = {"classes": _alike_classes, "boxes": _alike_boxes, "error": _alike_values}
+    return worth[kind](pairs)
 
 
 def _alike_classes(pairs: _Pairs) -> Tensor:
@@ -275,24 +307,23 @@ def _alike_values(pairs: _Pairs) -> Tensor:
     The error of an output is |y - t|, in root mean squares of |t - m| over the items, where m is the mean of a
     channel: always to answer the mean is worth 0.
     """
-    worths = []
-    for outputs in zip(*(zip(*pair, strict=True) for pair in pairs), strict=True):
-        errors = torch.cat([_squares(one.float() - two.float()) for one, two in outputs])
-        sums = torch.stack([_channel_sums(two.float()) for _, two in outputs]).sum(0)
-        count = sum(two.numel() for _, two in outputs) / len(sums)
-        mean = (sums / count).reshape(1, -1, *[1] * (outputs[0][1].ndim - 2))
-        mean = mean.reshape(-1) if outputs[0][1].ndim == 1 else mean
-        spread = torch.cat([_squares(two.float() - mean) for _, two in outputs]).mean()
-        worths.append(1 - (errors / spread.clamp(min=1e-12)).sqrt())
-    return torch.stack(worths).mean(0)
+    errors: list[Tensor] = []  # of each batch, (outputs, items)
+    moments: list[_Moments] = []
+    for mine, truth in pairs:
+        moments = moments or list(map(_Moments, truth))
+        for each, output in zip(moments, truth, strict=True):
+            each.add(output)
+        squares = [
+            _squares(one.float() - two.float()) for one, two in zip(mine, truth, strict=True)
+        ]
+        errors.append(torch.stack(squares))
+    spreads = torch.stack([each.spread() for each in moments]).clamp(min=1e-12)
+    shares = torch.cat(errors, 1) / spreads[:, None]
+    return (1 - shares.sqrt()).mean(0).float()
 
 
 def _squares(values: Tensor) -> Tensor:
     return values.reshape(len(values), -1).square().sum(1)
-
-
-def _channel_sums(values: Tensor) -> Tensor:
-    return values.transpose(0, 1).flatten(1).sum(1) if values.ndim > 1 else values.sum()[None]
 
 
 def _alike_boxes(pairs: _Pairs) -> Tensor:

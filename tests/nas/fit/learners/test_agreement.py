@@ -7,7 +7,13 @@ from PIL import Image
 from torch import nn
 
 from edgenas_core.types.errors import UserError
-from nas.fit.learners.agreement import Agreement, Frames, boxes_of
+from nas.fit.learners.agreement import (
+    Agreement,
+    Frames,
+    _alike_values,
+    _deviations,
+    boxes_of,
+)
 from nas.fit.learners.functions import loaders_alone
 from nas.fit.learners.opened import absolute_text, agreement_text, is_without_labels
 
@@ -66,6 +72,27 @@ def test_the_error_of_answers_to_one_item_is_finite():
     (batch,) = learner.batches("train")
 
     assert torch.isfinite(learner.loss(nn.Sequential(nn.Flatten(), nn.Linear(12, 5)), batch))
+
+
+def test_agreement_of_batches_is_that_of_all_items_together_whatever_their_mean():
+    torch.manual_seed(0)
+    truth = 1e4 + torch.randn(12, 3, 5, 4) * torch.tensor([1.0, 3.0, 0.5]).view(3, 1, 1)
+    mine = truth + 0.3 * torch.randn_like(truth)
+
+    whole = _alike_values([([mine], [truth])])
+    parts = _alike_values(
+        [([one], [two]) for one, two in zip(mine.split(5), truth.split(5), strict=True)]
+    )
+
+    around = (truth - truth.mean((0, 2, 3), keepdim=True)).flatten(1).square().sum(1).mean()
+    errors = (mine - truth).flatten(1).square().sum(1)
+    expected = 1 - (errors / around).sqrt()
+    torch.testing.assert_close(whole, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(parts, expected, rtol=1e-4, atol=1e-4)
+    (deviations,) = _deviations([[each] for each in truth.split(5)])
+    torch.testing.assert_close(
+        deviations.reshape(-1), truth.std((0, 2, 3), correction=0), rtol=1e-3, atol=1e-3
+    )
 
 
 def test_classes_are_judged_by_the_most_probable_one_and_learnt_as_probabilities():
