@@ -55,9 +55,12 @@ def written_forms(
             written, kept, mixed = _onnx_files(network, subject, config, inputs, source)
         else:
             written, kept = _tflite_files(network, subject, config, inputs, source)
+        lacking = {
+            ExportFormat.onnx: "ONNX Runtime has no int8 kernel",
+            ExportFormat.tflite: "the quantiser, ai-edge-quantizer, has no int8",
+        }
         notes += [
-            f"network-int8.{form.value}: its runtime has no int8 of {operation}, which runs in fp32; "
-            f"another layer may"
+            f"network-int8.{form.value}: {lacking[form]} of {operation}, which runs in fp32; another layer may"
             for operation in dict.fromkeys(kept)
         ]
         files |= {ExportForm(precision, form): content for precision, content in written.items()}

@@ -163,6 +163,12 @@ class MicroGraph:
         elif kind == "SILU":
             gate = self.add("LOGISTIC", before, elements=size)
             before = self.add("MUL", before, gate, elements=size)
+        elif kind in {"LEAKY_RELU", "PRELU"}:  # as relu(x) - a relu(-x)
+            positive = self.add("RELU", before, elements=size)
+            negative = self.add("MUL", before, elements=size, weights=1)
+            if kind == "PRELU":
+                negative = self.add("MUL", negative, elements=size, weights=operation.weights)
+            before = self.add("SUB", positive, negative, elements=size)
         elif kind not in _KERNEL_BYTES:  # in fp32, as the quantiser has none in int8
             before = self._add_in_fp32(kind, reads, size)
         else:

@@ -13,6 +13,7 @@ from nas.spaces.microcontroller import IMAGE, MicroGraph
 
 _KINDS = {
     "_native_batch_norm_legit_no_training": "BATCH_NORM",
+    "_prelu_kernel": "PRELU",
     "_adaptive_avg_pool2d": "MEAN",
     "_softmax": "SOFTMAX",
     "add": "ADD",
@@ -25,6 +26,7 @@ _KINDS = {
     "hardsigmoid": "HARD_SIGMOID",
     "hardswish": "HARD_SWISH",
     "hardtanh": "RELU",
+    "leaky_relu": "LEAKY_RELU",
     "max_pool2d_with_indices": "MAX_POOL_2D",
     "mean": "MEAN",
     "mm": "FULLY_CONNECTED",
@@ -50,7 +52,7 @@ _KINDS = {
 _POOLING = ((), (0, 0))
 """Stride and padding of a pooling that names none."""
 
-_OF_TWO = {"ADD", "SUB", "MUL", "BATCH_NORM"}
+_OF_TWO = {"ADD", "SUB", "MUL", "BATCH_NORM", "PRELU"}
 """Operations whose other operand may be a constant."""
 
 _VIEWS = {"alias", "clone", "detach", "dropout", "expand", "squeeze", "t", "unsqueeze"}

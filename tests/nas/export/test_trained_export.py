@@ -449,13 +449,29 @@ def test_a_file_beyond_what_was_limited_or_computed_is_noted(memory, limits_kb, 
 
 def test_an_operation_that_is_not_quantised_is_named():
     pytest.importorskip("litert_torch")
-    layers = nn.Conv2d(3, 4, 3), nn.LeakyReLU(), nn.Conv2d(4, 4, 1)
+    layers = nn.Conv2d(3, 4, 3), nn.ELU(), nn.Conv2d(4, 4, 1)
     images = torch.randn(1, 3, 8, 8)
 
     fp32 = tflite_bytes(nn.Sequential(*layers).eval(), images)
 
     (operation,) = in_fp32(tflite_quantised(fp32, [images.numpy()]))
-    assert operation.startswith("LEAKY_RELU (")
+    assert operation.startswith("ELU (")
+
+
+@pytest.mark.parametrize("slope", [0.01, 0.3, 1.5])
+def test_a_leaky_relu_is_quantised_and_answers_as_in_fp32(slope):
+    pytest.importorskip("litert_torch")
+    torch.manual_seed(0)
+    layers = nn.Conv2d(3, 4, 3), nn.LeakyReLU(slope), nn.Conv2d(4, 4, 1), nn.LeakyReLU(slope)
+    network, batches = nn.Sequential(*layers).eval(), torch.randn(9, 1, 3, 8, 8)
+    with torch.no_grad():
+        expected = network(batches[0]).numpy()
+
+    int8 = tflite_quantised(tflite_bytes(network, batches[0]), batches.numpy())
+
+    assert in_fp32(int8) == []
+    answered = tflite_session(int8)(batches[0].numpy())
+    assert np.abs(answered - expected).max() < 0.04 * np.abs(expected).max()
 
 
 def test_weights_that_are_not_contiguous_are_converted_each():

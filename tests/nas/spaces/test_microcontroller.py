@@ -79,11 +79,24 @@ def test_an_operation_that_is_not_quantised_takes_four_bytes_an_element():
         layers = nn.Conv2d(3, 8, 3, padding=1), activation, nn.Conv2d(8, 8, 1)
         return operations_of(lambda: nn.Sequential(*layers), torch.zeros(1, 3, 8, 8)).converted()
 
-    in_int8, in_fp32 = graph(nn.ReLU()), graph(nn.LeakyReLU())
+    in_int8, in_fp32 = graph(nn.ReLU()), graph(nn.ELU())
 
     assert [operation.kind for operation in in_int8.operations] == ["CONV_2D", "CONV_2D"]
     assert in_fp32.operations[1].kind == "DEQUANTIZE"
     assert in_fp32.activations() == 4 * in_int8.activations() == 2 * 4 * 512
+
+
+@pytest.mark.parametrize(
+    ("activation", "kinds"),
+    [(nn.LeakyReLU(0.1), ["RELU", "MUL", "SUB"]), (nn.PReLU(8), ["RELU", "MUL", "MUL", "SUB"])],
+)
+def test_leaky_relus_are_counted_as_the_operations_that_the_quantiser_knows(activation, kinds):
+    layers = nn.Conv2d(3, 8, 3, padding=1), activation, nn.Conv2d(8, 8, 1)
+
+    graph = operations_of(lambda: nn.Sequential(*layers), torch.zeros(1, 3, 8, 8)).converted()
+
+    counted = [operation.kind for operation in graph.operations]
+    assert counted == ["CONV_2D", *kinds, "CONV_2D"]
 
 
 def test_the_largest_activations_at_the_busiest_operation_spill_and_no_others():
