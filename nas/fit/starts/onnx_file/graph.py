@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from onnx import helper, numpy_helper
 
 from edgenas_core.files.safe_file import read_bytes
 from edgenas_core.types.errors import UserError
+from nas.fit.starts.onnx_file.bounded import UnrunnableGraphError, answers, optimised
 
 MOST_BYTES = 2**30
 """Largest file that is read, and the most that one tensor of its graph may take."""
@@ -74,6 +74,8 @@ def _loaded(path: Path, refuse: Any) -> onnx.ModelProto:
     except Exception as error:  # of protobuf, by the file's content
         raise refuse(f"is no ONNX file: {first_words(error)}") from error
     graph = model.graph
+    for output in graph.output:  # a shape is optional, but for onnx's checker
+        output.type.tensor_type.shape.SetInParent()
     external = [each.name for each in graph.initializer if each.external_data]
     if external:
         raise refuse(f"keeps {external[0]} in another file; save it with its weights inside")
@@ -186,26 +188,12 @@ def _leave_out_quantisation(graph: onnx.GraphProto) -> int:
 
 
 def _optimised(model: onnx.ModelProto, refuse: Any) -> onnx.ModelProto:
-    """The model with constants folded and additions, products and normalisations merged into convolutions.
-
-    ONNX Runtime's basic optimisations leave operators of ONNX alone.
-    """
-    import onnxruntime  # noqa: PLC0415 - slow to import
-
+    """The model with constants folded and additions, products and normalisations merged into convolutions."""
     require_small_tensors(model, refuse)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 4
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "optimised.onnx"
-        options.optimized_model_filepath = str(file)
-        try:
-            onnxruntime.InferenceSession(
-                model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # ONNX Runtime's, by the file's content
-            raise refuse(f"cannot be loaded by ONNX Runtime: {first_words(error)}") from error
-        return onnx.load_from_string(file.read_bytes())
+    try:
+        return onnx.load_from_string(optimised(model.SerializeToString()))
+    except UnrunnableGraphError as error:
+        raise refuse(f"cannot be loaded by ONNX Runtime: {error}") from error
 
 
 def require_small_tensors(model: onnx.ModelProto, refuse: Any) -> None:
@@ -276,29 +264,15 @@ def _values(
         inferred.get(name) or helper.make_empty_tensor_value_info(name) for name in names
     )
     try:
-        return dict(zip(names, answers(extended, noise(shape)), strict=True))
-    except Exception as error:  # ONNX Runtime's, by the file's content
-        raise refuse(
-            f"does not run on images of shape {shape[1:]}: {first_words(error)}"
-        ) from error
+        values = answers(extended.SerializeToString(), noise(shape))
+    except UnrunnableGraphError as error:
+        raise refuse(f"does not run on inputs of shape {shape[1:]}: {error}") from error
+    return dict(zip(names, values, strict=True))
 
 
 def noise(shape: tuple[int, ...]) -> ndarray:
     """Numbers of mean 0 and standard deviation 1, always the same."""
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-def answers(model: onnx.ModelProto, images: ndarray) -> list[ndarray]:
-    """Outputs of a graph by ONNX Runtime, without optimisations."""
-    import onnxruntime  # noqa: PLC0415 - likewise
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return list(session.run(None, {session.get_inputs()[0].name: images}))
 
 
 def _leave_out_last_softmax(model: onnx.ModelProto) -> bool:

@@ -20,7 +20,8 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
-from nas.fit.starts.onnx_file.graph import OnnxGraph, answers, first_words, noise, read_graph
+from nas.fit.starts.onnx_file.bounded import UnrunnableGraphError, answers
+from nas.fit.starts.onnx_file.graph import OnnxGraph, first_words, noise, read_graph
 from nas.fit.starts.pretrained.libraries import library
 
 _LARGEST_DIFFERENCE = 1e-4
@@ -47,12 +48,14 @@ def network_of_file(
       UserError: if it cannot be read, has operators without a counterpart in torch, or answers differently.
     """
     graph = read_graph(path.expanduser(), size)
-    network = _converted(graph, path)
-    # compare with ONNX Runtime, image by image and together
     images = noise((2, *graph.shape))
+    try:  # first, as its memory is bounded there
+        theirs = answers(graph.model.SerializeToString(), images)
+    except UnrunnableGraphError as error:
+        raise UserError(f"network={path} does not run in ONNX Runtime: {error}") from error
+    network = _converted(graph, path)
     with torch.no_grad():
         ours = _outputs(network(torch.from_numpy(images)))
-        theirs = answers(graph.model, images)
     difference = max(map(_difference, ours, theirs))
     if len(ours) != len(theirs) or not difference <= _LARGEST_DIFFERENCE:
         raise UserError(
