@@ -247,12 +247,12 @@ class OnnxRuntime(_InProcess):
         if self._provider not in session.get_providers():  # it falls back to the processor unasked
             raise RuntimeError(f"{self._provider} does not start")
         noise = np.random.RandomState(0)
-        inputs = {
-            tensor.name: noise.standard_normal(tensor.shape).astype(
-                "float16" if "float16" in tensor.type else "float32"
-            )
-            for tensor in session.get_inputs()
-        }
+        inputs = {}
+        for tensor in session.get_inputs():
+            kind = tensor.type[len("tensor(") : -1]  # ONNX's names are NumPy's, but for two
+            kind = {"float": "float32", "double": "float64"}.get(kind, kind)
+            numbers = noise.standard_normal(tensor.shape)
+            inputs[tensor.name] = (numbers if "float" in kind else abs(numbers)).astype(kind)
         return session, inputs
 
 

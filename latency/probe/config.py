@@ -88,14 +88,30 @@ class BoardsConfig:
         control = space.control()
         shape = tuple(space.example_input(control, task, batch_size).shape)
         settings = ProbeSettings(self.runtime, precision, shape, threads, core, timing, layers)
-        patience = Patience(tries=self.tries)
+        first = cache(partial(export, space.text(control)))
+        boards = self.boards(device, settings, first, tell)
+        return Connected(BoardPool(boards, quiet, tell), settings, export)
+
+    def boards(
+        self,
+        device: str,
+        settings: ProbeSettings,
+        control: Callable[[str], bytes],
+        tell: Callable[[str], None],
+    ) -> list[LiveBoard]:
+        """The boards at the addresses in `device`, each of which has timed the control network in its format.
+
+        Raises:
+          UserError: if an address is malformed.
+          LostConnectionError, BoardError: if a board cannot be used.
+        """
         boards = [
             LiveBoard(
                 address,
                 open_connection,
                 settings=settings,
-                control=cache(partial(export, space.text(control))),
-                patience=patience,
+                control=control,
+                patience=Patience(tries=self.tries),
                 tell=tell,
             )
             for address, open_connection in self._connections(device)
@@ -107,7 +123,7 @@ class BoardsConfig:
                     f"experimental: {runtime.value} at {board.address} has been tested with a stand-in "
                     f"only; compare a time with one of your own"
                 )
-        return Connected(BoardPool(boards, quiet, tell), settings, export)
+        return boards
 
     def _connections(self, device: str) -> list[tuple[str, Callable[[], Connection]]]:
         connect = Connect(

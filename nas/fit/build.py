@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from edgenas_core.command.bounds import require_hours
+from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
@@ -42,12 +44,14 @@ from nas.fit.of_network import (
     is_of_user,
     limit_of_share,
     rehearsed,
+    scaling_of_network,
     shape_of,
     share_of_network,
     size_text,
     with_images_of_network,
 )
 from nas.fit.own_images import FineTuningConfig, InheritedConfig, OwnImagesConfig, StagedConfig
+from nas.fit.starts.uncuttable import UncuttableFileError
 from nas.fit.training.recipe import usual_recipe, with_augmentation
 from nas.spaces.base import SearchSpace, searched_part
 from nas.spaces.registry import default_space, space_named
@@ -270,7 +274,11 @@ def _with_space(config: FitConfig) -> tuple[FitConfig, SearchSpace]:
     """
     config = replace(config, space=_space_name(config))
     trust(config.space)
-    space = space_named(config.space)
+    try:
+        space = space_named(config.space)
+    except UncuttableFileError as error:
+        _tell_of_file(error.path, config)
+        raise
     # a space that is an object has its own
     if config.multiple not in {None, getattr(space, "multiple", None)}:
         raise UserError(f"multiple={config.multiple} is for network=")
@@ -286,6 +294,14 @@ def _with_space(config: FitConfig) -> tuple[FitConfig, SearchSpace]:
         if config.space == PRETRAINED and not _has_weights():
             raise UserError(f"space={PRETRAINED}: {no_weights()}")
     return config, space
+
+
+def _tell_of_file(path: Path, config: FitConfig) -> None:
+    """Say what a file that cannot be cut takes and what int8 makes of it."""
+    from nas.fit.uncut_file import facts_of  # noqa: PLC0415 - imports runtimes
+
+    for line in facts_of(path, config, partial(scaling_of_network, config)):
+        say(PlainConsole(), line)
 
 
 def _space_name(config: FitConfig) -> str:

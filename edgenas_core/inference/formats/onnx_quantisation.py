@@ -37,7 +37,7 @@ def quantised(
     sums_in_fp32: bool = True,
     in_7_bits: bool = False,
 ) -> bytes:
-    """The network in int8: weights per channel, activations per tensor, calibrated on batches of input_0.
+    """The network in int8: weights per channel, activations per tensor, calibrated on batches of its input.
 
     Activations are unsigned: ONNX Runtime's kernels for signed ones take five times as long on x86.
     The network is optimised first: torch exports the equal biases of an untrained network once, and ONNX
@@ -61,7 +61,7 @@ def quantised(
                 return _quantised(
                     onnx,
                     Path(folder),
-                    _Calibration(batches),
+                    batches,
                     in_fp32,
                     refused,
                     sums_in_fp32=sums_in_fp32,
@@ -81,7 +81,7 @@ def quantised(
 def _quantised(
     onnx: bytes,
     folder: Path,
-    calibration: _Calibration,
+    batches: Iterable[Float32[ndarray, "..."]],
     in_fp32: Collection[str],
     refused: list[str],
     *,
@@ -108,7 +108,7 @@ def _quantised(
     quantize_static(
         prepared,
         made,
-        calibration,
+        _Calibration(graph.input[0].name, batches),
         quant_format=QuantFormat.QDQ,
         per_channel=True,
         reduce_range=in_7_bits,
@@ -183,8 +183,8 @@ def onnx_in_fp32(int8: bytes) -> list[str]:
 class _Calibration:
     """ONNX Runtime's `CalibrationDataReader`."""
 
-    def __init__(self, batches: Iterable[Float32[ndarray, "..."]]) -> None:
-        self._inputs = ({"input_0": batch} for batch in batches)
+    def __init__(self, name: str, batches: Iterable[Float32[ndarray, "..."]]) -> None:
+        self._inputs = ({name: batch} for batch in batches)
 
     def get_next(self) -> dict[str, Float32[ndarray, "..."]] | None:
         """The next input, by name; None after the last."""

@@ -239,12 +239,12 @@ class LearnerData:
     def _split(self, number: int) -> LearnerSplit:
         return LearnerSplit(self.learner, SPLITS[number], self.about.counts[number])
 
-    def inputs(self, count: int) -> torch.Tensor:
-        """The first training inputs, or the example where batches have no tensor of its shape."""
+    def inputs(self, count: int, split: LearnerSplit | None = None) -> torch.Tensor:
+        """The first inputs of a split, that to train on by default; the example where batches have no tensor of its shape."""
         import torch  # noqa: PLC0415 - takes seconds
 
         shape, inputs = self.example.shape[1:], []
-        for batch in self.train.first(count).batches(torch.device("cpu")):
+        for batch in (split or self.train).first(count).batches(torch.device("cpu")):
             inputs += [part for part in _tensors(batch) if part.shape[1:] == shape][:1]
         return torch.cat(inputs or [self.example]).float()[:count]
 

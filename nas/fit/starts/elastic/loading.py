@@ -17,6 +17,7 @@ from nas.fit.learners.base import blamed
 from nas.fit.starts.elastic.space import MULTIPLE, ElasticSpace
 from nas.fit.starts.elastic.starts import HEADS, STARTS, is_start, start_named, with_own_names
 from nas.fit.starts.elastic.structure import head_prefixes
+from nas.fit.starts.uncuttable import UncuttableFileError
 from nas.fit.starts.weights_file import matched, read_tensors
 from nas.spaces.trusted_code import MARK, require_trusted
 
@@ -144,23 +145,23 @@ def _space_of_file(
       UserError: if it cannot be read, converted or analysed.
     """
     from nas.fit.starts.onnx_file.module import network_of_file  # noqa: PLC0415 - imports ONNX Runtime
-    from nas.fit.starts.onnx_file.uncut import as_it_is  # noqa: PLC0415 - likewise
 
     if weights is not None:
         raise UserError(f"network={path} has its weights; leave out weights=")
-    size = shape or side
+    if not path.expanduser().is_file():
+        raise UserError(f"network={path}: there is no such file")
     if path.suffix == TFLITE:
-        raise UserError(
-            f"network={path}: a .tflite file cannot be cut; give the ONNX file or the module it was made of; "
-            f"{as_it_is(path, size)}"
+        reason = (
+            "a .tflite file cannot be cut; give the ONNX file or the module that it was made of"
         )
+        raise UncuttableFileError(path, f"network={path}: {reason}")
     try:
-        module, shape, notes = network_of_file(path, size)
+        module, shape, notes = network_of_file(path, shape or side)
         space = ElasticSpace(module, shape[-1], shape=shape, **settings)
     except UserError as error:
-        if not path.is_file() or "is no ONNX file" in str(error):
+        if "is no ONNX file" in str(error):
             raise
-        raise UserError(f"{error}; {as_it_is(path, size)}") from error
+        raise UncuttableFileError(path, str(error)) from error
     space.notes, space.origin = (*notes, *space.notes), f"the trained network {path.name}"
     return space
 
