@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float32, Int64
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_quantisation import LEAST_RANGE, quantised
@@ -105,7 +104,7 @@ class _Rounding:
         return sorted(decibels.items(), key=lambda pair: pair[1])
 
     def _rounded_in(self, names: Collection[str]) -> Tensor:
-        weights = {f"{name}.weight": _round_weight(self._layers[name].weight) for name in names}
+        weights = {name: _round_weight(self._layers[name].weight) for name in names}
         return self._run(self._round, weights, names)
 
     def _note(self, layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
@@ -123,10 +122,17 @@ class _Rounding:
         weights: dict[str, Tensor],
         names: Collection[str] | None = None,
     ) -> Tensor:
+        exact = {name: self._layers[name].weight.data for name in weights}
         with ExitStack() as hooks, torch.no_grad():
             for name in self._layers if names is None else names:
                 hooks.enter_context(self._layers[name].register_forward_pre_hook(hook))
-            outputs = [functional_call(self._network, weights, (batch,)) for batch in self._batches]
+            for name, weight in weights.items():
+                self._layers[name].weight.data = weight
+            try:
+                outputs = [self._network(batch) for batch in self._batches]
+            finally:  # torch's functional_call leaves a layer of two names without parameters
+                for name, weight in exact.items():
+                    self._layers[name].weight.data = weight
         return torch.cat(outputs)
 
 

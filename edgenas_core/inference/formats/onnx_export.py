@@ -8,12 +8,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from edgenas_core.files.atomic_file import naming
 from edgenas_core.inference.formats.tracing import tracing
+from edgenas_core.inference.outputs import tensors_of
 
 OPSET = 17
 """Supported by TensorRT 8.6 and newer and by ONNX Runtime 1.12 and newer."""
@@ -64,6 +66,8 @@ def onnx_bytes(
 def _exported(
     module: nn.Module, examples: tuple[Tensor, ...], opset: int, *, dynamic_batch: bool
 ) -> bytes:
+    if not _has_plain_outputs(module.eval()(*(each.clone() for each in examples))):
+        module = _Tensors(module)
     names = [f"input_{number}" for number in range(len(examples))]
     axes = {name: {0: "batch"} for name in [*names, "output"]} if dynamic_batch else None
     with tempfile.TemporaryDirectory() as folder, naming(Path(folder)):
@@ -79,6 +83,28 @@ def _exported(
             dynamic_axes=axes,
         )
         return file.read_bytes()
+
+
+def _has_plain_outputs(outputs: object) -> bool:
+    """Whether outputs are tensors, or tuples, lists and dictionaries of them, which torch's exporter knows."""
+    if isinstance(outputs, dict):
+        return all(map(_has_plain_outputs, outputs.values()))
+    if isinstance(outputs, tuple | list) and not hasattr(outputs, "_fields"):
+        return all(map(_has_plain_outputs, outputs))
+    return isinstance(outputs, Tensor)
+
+
+@final
+class _Tensors(nn.Module):
+    """The tensors of a network's outputs, such as the fields of a dataclass that hold one."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        tensors = tensors_of(self.network(*inputs))
+        return tensors[0] if len(tensors) == 1 else tuple(tensors)
 
 
 def _reason(error: Exception, graphs: Sequence[object]) -> str:

@@ -21,6 +21,7 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from edgenas_core.inference.outputs import first_line, tensors_of
 from edgenas_core.types.errors import UserError, not_one_of
 from nas.fit.data.class_folders import SPLITS as FOLDERS
 from nas.fit.data.groups import DataOptions, Scaling
@@ -28,7 +29,6 @@ from nas.fit.data.splits import ImagePart
 from nas.fit.learners.base import LearnerDescription, Metric, blamed, mean_metric
 from nas.fit.learners.data import LearnerData, first_tensor
 from nas.fit.learners.functions import FunctionLearner
-from nas.fit.learners.outputs import first_line, tensors_of
 from nas.fit.learners.scenes import ScenePixels, Scenes, image_files, title_of, unchanged
 
 METRICS = {

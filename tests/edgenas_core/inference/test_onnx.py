@@ -3,6 +3,7 @@
 import resource
 import tempfile
 import weakref
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -105,6 +106,21 @@ def test_two_inputs_keep_their_order():
     session = OnnxSession(onnx_bytes(Difference(), [a, b]))
 
     assert session(a.numpy(), b.numpy()) == 2.0
+
+
+def test_fields_of_an_output_that_hold_tensors_are_exported():
+    @dataclass
+    class Answer:
+        logits: torch.Tensor
+        loss: torch.Tensor | None = None
+
+    class Named(nn.Module):
+        def forward(self, images):
+            return Answer(images + 1)
+
+    session = OnnxSession(onnx_bytes(Named(), [torch.ones(2)]))
+
+    assert session(np.full(2, 3.0, "f4")).tolist() == [4.0, 4.0]
 
 
 def test_a_bound_input_lives_as_long_as_the_inference():

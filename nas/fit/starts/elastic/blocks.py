@@ -1,4 +1,4 @@
-"""Blocks that a residual connection bridges, and data-dependent control flow, by running a network."""
+"""Outputs, blocks that a residual connection bridges, and data-dependent control flow, by running a network."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from edgenas_core.inference.outputs import first_line, tensors_of
 from edgenas_core.types.errors import UserError
 
 _PASSED = ("Add", "Clone", "Alias", "Relu", "Hardswish", "Silu", "Gelu", "Hardtanh")
@@ -18,7 +19,11 @@ _PASSED = ("Add", "Clone", "Alias", "Relu", "Hardswish", "Silu", "Gelu", "Hardta
 
 
 def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
-    """Names of the innermost modules that add something to their input, of its shape."""
+    """Names of the innermost modules that add something to their input, of its shape.
+
+    Raises:
+      UserError: if the network computes without gradients.
+    """
     begun: dict[nn.Module, Any] = {}
     calls: Counter[nn.Module] = Counter()
     bridged: set[nn.Module] = set()
@@ -41,7 +46,13 @@ def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
             if module is not network:
                 hooks.enter_context(module.register_forward_pre_hook(enter))
                 hooks.enter_context(module.register_forward_hook(leave))
-        network(example.clone().requires_grad_().clone())  # a leaf could not be changed in place
+        images = example.clone().requires_grad_().clone()  # a leaf could not be changed in place
+        outputs = tensors_of(network(images))
+    if not any(each.requires_grad for each in outputs):
+        raise UserError(
+            f"network={type(network).__name__} computes without gradients, by which it is analysed and trained; take "
+            f"torch.no_grad(), inference_mode() or detach() out of its forward"
+        )
     return [
         name
         for name, module in network.named_modules()
@@ -101,3 +112,22 @@ def no_data_dependence(network: nn.Module) -> Iterator[None]:
             hooks.enter_context(enter)
             hooks.enter_context(module.register_forward_hook(leave))
         yield
+
+
+def outputs_of(network: nn.Module, images: Tensor) -> list[Tensor]:
+    """Outputs of a network.
+
+    Raises:
+      UserError: if it does not run on such images, or looks at the values of a tensor.
+    """
+    try:
+        with torch.no_grad(), no_data_dependence(network):
+            outputs = tensors_of(network(images.clone()))  # a network may change its input
+    except UserError:
+        raise
+    except Exception as error:  # the author's code
+        raise UserError(
+            f"network={type(network).__name__} does not run on inputs of shape {tuple(images.shape)}: "
+            f"{first_line(error)}; side= is that of its images, input=1x40x101 the shape of other inputs"
+        ) from error
+    return outputs

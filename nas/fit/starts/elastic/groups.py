@@ -14,8 +14,8 @@ from numpy import ndarray
 from torch import Tensor, nn
 
 from edgenas_core.command.plug_ins import how_to_install
+from edgenas_core.inference.outputs import first_line, tensors_of
 from edgenas_core.types.errors import UserError
-from nas.fit.learners.outputs import first_line, tensors_of
 
 NORMALISATIONS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.InstanceNorm1d, nn.InstanceNorm2d)
 """Layers that normalise each channel by itself."""
@@ -143,7 +143,7 @@ def _group(items: Any, graph: Any, names: dict[nn.Module, str], network: nn.Modu
         for key, pairs in cuts.items()
     )
     for cut in parts:
-        if cut.places.max() >= sizes[cut.tensor].shape[cut.dim]:
+        if cut.places.min() < 0 or cut.places.max() >= sizes[cut.tensor].shape[cut.dim]:
             raise ValueError(f"{cut.tensor} is read in a way that is not known")
     first = min((cut.tensor for cut in parts if not cut.reads), key=list(sizes).index)
     layer, _, last = first.rpartition(".")

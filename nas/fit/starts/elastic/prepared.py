@@ -9,12 +9,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.nn.utils import parametrize, prune
 from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
+from edgenas_core.inference.outputs import first_line, tensors_of
 from edgenas_core.types.errors import UserError
-from nas.fit.learners.outputs import first_line, tensors_of
+from nas.fit.starts.elastic.blocks import outputs_of
 
 _DEPLOYMENT_METHODS = ("reparameterize", "switch_to_deploy", "fuse")
 """Methods that merge branches of a block into one convolution: MobileOne and FastViT, RepVGG, YOLO."""
@@ -36,21 +38,27 @@ def prepared_copy(network: nn.Module, example: Tensor) -> tuple[nn.Module, tuple
       The copy, and one sentence for each thing that differs from the network.
 
     Raises:
-      UserError: if the network cannot be copied.
+      UserError: if the network cannot be copied, trained or cut at all.
     """
     plain, notes = _unwrap(network), []
     if plain is not network:
         notes.append(f"the module inside {type(network).__name__} is used")
+    _require_trainable(plain)
     try:
-        plain = copy.deepcopy(plain, _computed_tensors(plain)).cpu().eval()
+        plain = copy.deepcopy(plain, _tensors_not_copied(plain)).cpu()
+        plain = _returning_itself(plain).eval()
     except Exception as error:  # a module may hold anything
         raise UserError(
             f"network={type(network).__name__} cannot be copied: {first_line(error)}; "
             f"it must not keep tensors of an earlier run, open files or locks"
         ) from error
+    kinds = {each.dtype for each in plain.parameters() if each.is_floating_point()}
+    if kinds - {torch.float32}:
+        plain = plain.float()
+        names = ", ".join(sorted(str(each).removeprefix("torch.") for each in kinds))
+        notes.append(f"weights of {names} are converted to float32")
     if any(isinstance(module, LazyModuleMixin) for module in plain.modules()):
-        with torch.no_grad():
-            plain(example.clone())  # a lazy layer takes its shape from its first input
+        outputs_of(plain, example)  # a lazy layer takes its shape from its first input
     notes += _fold_parametrisations(plain)
     plain, merged = _deployed(plain, example)
     notes += merged
@@ -61,14 +69,62 @@ def prepared_copy(network: nn.Module, example: Tensor) -> tuple[nn.Module, tuple
     return plain, tuple(notes)
 
 
-def _computed_tensors(network: nn.Module) -> dict[int, object]:
-    """Copies of the tensors that modules computed from their parameters, which `deepcopy` refuses, by their id."""
-    return {
+def _require_trainable(network: nn.Module) -> None:
+    """Refuse what cannot be cut or trained, whatever its layers are.
+
+    Raises:
+      UserError: for TorchScript, quantised layers, weights without values, and weights that are not finite.
+    """
+    name = type(network).__name__
+    if isinstance(network, torch.jit.ScriptModule):
+        raise UserError(
+            f"network={name} is TorchScript, whose layers cannot be cut; give the module that it was made of, or its "
+            f"ONNX file"
+        )
+    for key, value in network.state_dict().items():
+        if not isinstance(value, Tensor):
+            raise UserError(
+                f"network={name}: {key} of its state_dict() is a {type(value).__name__}, no tensor, as of quantised "
+                f"layers; give the network in floating-point numbers"
+            )
+        if isinstance(value, UninitializedBuffer | UninitializedParameter):
+            continue  # of a lazy layer
+        if value.is_meta:
+            raise UserError(f"network={name}: {key} is on torch's device meta, without values")
+        if value.is_floating_point() and not bool(value.isfinite().all()):
+            raise UserError(f"network={name}: {key} holds numbers that are not finite")
+
+
+def _returning_itself(network: nn.Module) -> nn.Module:
+    """The network with methods `train` and `eval` that return it, as torch's do; an author's may return nothing."""
+    kind = type(network)
+    if kind.train is nn.Module.train and kind.eval is nn.Module.eval:
+        return network
+
+    def train(self: nn.Module, mode: bool = True) -> nn.Module:
+        kind.train(self, mode)
+        return self
+
+    def evaluate(self: nn.Module) -> nn.Module:
+        kind.eval(self)
+        return self
+
+    network.__class__ = type(kind.__name__, (kind,), {"train": train, "eval": evaluate})
+    return network
+
+
+def _tensors_not_copied(network: nn.Module) -> dict[int, object]:
+    """Copies of what `deepcopy` refuses, by their id: tensors that were computed from parameters, and lazy buffers."""
+    copies: dict[int, object] = {
         id(value): value.detach().clone()
         for module in network.modules()
         for value in vars(module).values()
         if isinstance(value, Tensor) and not value.is_leaf
     }
+    for buffer in network.buffers():
+        if isinstance(buffer, UninitializedBuffer):
+            copies[id(buffer)] = UninitializedBuffer()
+    return copies
 
 
 def _unwrap(network: nn.Module) -> nn.Module:

@@ -8,11 +8,11 @@ import torch
 from torch import nn
 
 from edgenas_core.inference.formats.onnx_export import OPSET, onnx_bytes
+from edgenas_core.inference.outputs import first_line, tensors_of
 from edgenas_core.types.errors import UserError, gpu_memory_line
 from nas.fit.data.groups import Scaling
 from nas.fit.data.image_set import ImageSet, Target
 from nas.fit.learners.data import TrainingData
-from nas.fit.learners.outputs import first_line, tensors_of
 from nas.fit.starts.elastic.space import ElasticSpace
 from nas.fit.training.evaluation import accuracy_of
 

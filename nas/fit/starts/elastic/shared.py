@@ -81,7 +81,7 @@ class _Part:
 
     def __init__(self, network: nn.Module) -> None:
         self.network = network
-        self._modules = dict(network.named_modules())
+        self._modules = dict(network.named_modules(remove_duplicate=False))
         self._depthwise = {module for module in network.modules() if is_depthwise(module)}
         first: dict[Tensor, str] = {}
         self._holders: dict[str, list[tuple[nn.Module, str]]] = {}

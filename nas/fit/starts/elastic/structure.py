@@ -16,13 +16,12 @@ import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import Tensor, nn
-from torch.func import functional_call
 
+from edgenas_core.inference.outputs import first_line, tensors_of
 from edgenas_core.types.errors import UserError
-from nas.fit.learners.outputs import first_line, tensors_of
-from nas.fit.starts.elastic.blocks import no_data_dependence, residual_blocks
+from nas.fit.starts.elastic.blocks import outputs_of, residual_blocks
 from nas.fit.starts.elastic.groups import ChannelCut, ChannelGroup, channel_groups, is_depthwise
-from nas.fit.starts.elastic.sub_network import Remaining, sub_network
+from nas.fit.starts.elastic.sub_network import Remaining, sub_network, with_tensors
 from nas.fit.training.network import HasHeads
 
 FRACTIONS = (0.25, 0.375, 0.5, 0.625, 0.75, 0.875)
@@ -113,7 +112,7 @@ def structure_of(network: nn.Module, shape: tuple[int, ...], multiple: int) -> S
       UserError: if it does not run, cannot be analysed, or nothing may be left out.
     """
     example = example_inputs(shape)
-    outputs = _ran(network, example)
+    outputs = outputs_of(network, example)
     _require_batch(network, example, outputs)
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     traced = copy.deepcopy(
@@ -173,7 +172,7 @@ def _require_batch(network: nn.Module, example: Tensor, outputs: list[Tensor]) -
     Raises:
       UserError: if outputs of one image and of two differ in more than their first dimension.
     """
-    twice = _ran(network, example.repeat_interleave(2, 0))
+    twice = outputs_of(network, example.repeat_interleave(2, 0))
     for one, two in zip(outputs, twice, strict=False):
         if two.ndim and two.shape[0] == 2 and one.shape != (1, *two.shape[1:]):
             raise UserError(
@@ -186,25 +185,6 @@ def _require_batch(network: nn.Module, example: Tensor, outputs: list[Tensor]) -
 def head_prefixes(network: nn.Module) -> tuple[str, ...]:
     """What the names of the tensors of its heads begin with; empty where it names none."""
     return tuple(f"{head}." for head in network.heads) if isinstance(network, HasHeads) else ()
-
-
-def _ran(network: nn.Module, images: Tensor) -> list[Tensor]:
-    """Outputs of a network.
-
-    Raises:
-      UserError: if it does not run on such images, or looks at the values of a tensor.
-    """
-    try:
-        with torch.no_grad(), no_data_dependence(network):
-            outputs = tensors_of(network(images.clone()))  # a network may change its input
-    except UserError:
-        raise
-    except Exception as error:  # the author's code
-        raise UserError(
-            f"network={type(network).__name__} does not run on inputs of shape {tuple(images.shape)}: "
-            f"{first_line(error)}; side= is that of its images, input=1x40x101 the shape of other inputs"
-        ) from error
-    return outputs
 
 
 def _widths(channels: int, multiple: int) -> tuple[int, ...]:
@@ -252,7 +232,7 @@ def _why_not(
     try:
         with torch.no_grad():
             small = tensors_of(sub_network(network, Remaining(remaining, {}, ()))(example.clone()))
-            zeroed_outputs = tensors_of(functional_call(network, zeros, (example.clone(),)))
+            zeroed_outputs = tensors_of(with_tensors(network, zeros)(example.clone()))
     except Exception as error:  # noqa: BLE001 - whatever the author's code raises where sizes do not fit
         return f"without a part of it, {first_line(error)}"
     if [tensor.shape for tensor in small] != [tensor.shape for tensor in outputs]:

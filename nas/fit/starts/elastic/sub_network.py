@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
@@ -55,19 +55,28 @@ def _index(places: bytes, device: torch.device) -> Int64[Tensor, "k"]:
 def sub_network(network: nn.Module, remaining: Remaining) -> nn.Module:
     """Copy of the remaining part, with weights of its own."""
     tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
-    copies: dict[int, object] = {
-        id(network.get_submodule(block)): nn.Identity() for block in remaining.skipped
-    }
-    for name, part in remaining_tensors(tensors, remaining).items():
+    depthwise = {name for name, module in network.named_modules() if is_depthwise(module)}
+    small = with_tensors(network, remaining_tensors(tensors, remaining), remaining.skipped)
+    for name, module in small.named_modules():
+        fit_settings(module, is_depth_wise=name in depthwise)
+    return small
+
+
+def with_tensors(
+    network: nn.Module, replaced: Mapping[str, Tensor], skipped: Sequence[str] = ()
+) -> nn.Module:
+    """Copy with other values of these tensors, which may be of other sizes, and without these blocks.
+
+    A layer under several names, or a weight of several layers, is replaced once for all of them.
+    """
+    tensors = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+    copies: dict[int, object] = {id(network.get_submodule(each)): nn.Identity() for each in skipped}
+    for name, part in replaced.items():
         whole = tensors[name]
         value = part.detach().clone(memory_format=torch.contiguous_format)  # files hold no other
         is_parameter = isinstance(whole, nn.Parameter)
         copies[id(whole)] = nn.Parameter(value, whole.requires_grad) if is_parameter else value
-    depthwise = {name for name, module in network.named_modules() if is_depthwise(module)}
-    small = copy.deepcopy(network, copies)
-    for name, module in small.named_modules():
-        fit_settings(module, is_depth_wise=name in depthwise)
-    return small
+    return copy.deepcopy(network, copies)
 
 
 def fit_settings(module: nn.Module, *, is_depth_wise: bool) -> None:

@@ -94,9 +94,39 @@ class Views(nn.Module):
         return self.last(features.view(features.size(0), -1))
 
 
+class LayerOfTwoNames(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.again = layer(3, 16), nn.Sequential(layer(16, 16))
+        self.same, self.end = self.again, nn.Sequential(layer(16, 32), *ending(32))
+
+    def forward(self, images):
+        return self.end(self.same(self.again(self.first(images))))
+
+
 def lazy():
     torch.manual_seed(0)
-    return nn.Sequential(nn.LazyConv2d(16, 3, 2, 1), nn.ReLU(), layer(16, 32), *ending(32))
+    first = nn.LazyConv2d(16, 3, 2, 1), nn.LazyBatchNorm2d(), nn.ReLU()
+    ending = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.LazyLinear(10)
+    return nn.Sequential(*first, layer(16, 32), *ending)
+
+
+def test_a_layer_of_two_names_stays_one_layer():
+    network = LayerOfTwoNames().eval()
+
+    space = elastic_space(network, side=32)
+
+    (task,) = space.tasks.values()
+    small = space.network(space.smallest(), task)
+    assert small.same is small.again
+    assert all(isinstance(each.weight, nn.Parameter) for each in convolutions(space.whole))
+    images = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(space.network(space.largest, task)(images), network(images))
+    supernet = space.supernet(task).eval()
+    supernet.choose(space.smallest())
+    example = space.example_input(space.smallest(), task, 2)
+    torch.testing.assert_close(supernet(example), small(example))
 
 
 def compiled():
@@ -139,6 +169,124 @@ def test_a_network_is_cut_and_stays_as_it_was(build):
 
 def test_lazy_layers_take_their_shapes_from_the_images():
     assert len(elastic_space(lazy(), side=32).structure.groups) == 2
+
+
+class ReturnsNothing(nn.Module):
+    """Methods that set the mode, as people override them."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = plain()
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.network[0].eval()
+
+    def eval(self):
+        self.train(mode=False)
+
+    def forward(self, images):
+        return self.network(images)
+
+
+def test_methods_that_set_the_mode_may_return_nothing():
+    space = elastic_space(ReturnsNothing(), side=32)
+
+    (task,) = space.tasks.values()
+    small = space.network(space.smallest(), task).train()
+    assert small.training
+    assert not small.network[0].training
+    assert not small.eval().training
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_other_numbers_are_trained_in_32_bits(kind):
+    network = plain().to(kind)
+
+    space = elastic_space(network, side=32)
+
+    assert {each.dtype for each in space.whole.parameters()} == {torch.float32}
+    assert {each.dtype for each in network.parameters()} == {kind}
+    assert "are converted to float32" in space.notes[0]
+
+
+class WithoutGradients(ReturnsNothing):
+    @torch.no_grad()
+    def forward(self, images):
+        return self.network(images)
+
+
+def test_a_network_that_computes_without_gradients_is_told_so():
+    with pytest.raises(UserError, match=r"WithoutGradients computes without gradients"):
+        elastic_space(WithoutGradients(), side=32)
+
+
+class SpatialAttention(nn.Module):
+    """CBAM's: a convolution of two maps, the mean and the largest of the channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.mask = nn.Conv2d(2, 1, 7, padding=3)
+
+    def forward(self, maps):
+        pooled = torch.cat([maps.mean(1, keepdim=True), maps.max(1, keepdim=True)[0]], 1)
+        return maps * self.mask(pooled).sigmoid()
+
+
+def test_maps_that_are_pooled_over_channels_are_no_fault():
+    torch.manual_seed(0)
+    network = nn.Sequential(layer(3, 16), SpatialAttention(), layer(16, 32), *ending(32))
+
+    space = elastic_space(network, side=32)
+
+    (task,) = space.tasks.values()
+    small = space.network(space.smallest(), task)
+    assert small(space.example_input(space.smallest(), task, 2)).shape == (2, 10)
+
+
+def traced():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.jit.trace(plain().eval(), torch.randn(1, 3, 32, 32))
+
+
+def without_values():
+    with torch.device("meta"):
+        return plain()
+
+
+def not_finite():
+    network = plain()
+    network[0][0].weight.data[0] = torch.nan
+    return network
+
+
+def quantised():
+    layers = nn.Flatten(), nn.Linear(3072, 32), nn.ReLU(), nn.Linear(32, 10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.ao.quantization.quantize_dynamic(nn.Sequential(*layers), {nn.Linear})
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (traced, "its ONNX file"),
+        (without_values, r"0\.0\.weight is on torch's device meta"),
+        (not_finite, r"0\.0\.weight holds numbers that are not finite"),
+        (quantised, "as of quantised layers"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_line_at_once(build, message):
+    with pytest.raises(UserError, match=message):
+        elastic_space(build(), side=32)
+
+
+def test_a_lazy_layer_that_does_not_fit_its_input_is_one_line():
+    network = nn.Sequential(nn.LazyConv2d(16, 3), nn.Conv2d(5, 8, 3), *ending(8))
+
+    with pytest.raises(UserError, match="does not run on inputs of shape"):
+        elastic_space(network, side=32)
 
 
 def test_folded_weights_are_those_that_the_network_computed():
