@@ -71,6 +71,14 @@ def _require_image_classifier(space: ElasticSpace, data: ImageSet, name: str) ->
             f"network={name} takes images of {space.channels} channels, and images are read with "
             f"{data.task.channels} ({data.channels}); give it its images by a learner="
         )
+    task = space.tasks[space.default_task]
+    with torch.no_grad():
+        outputs = space.whole(space.example_input(space.largest, task, 1))
+    if not isinstance(outputs, torch.Tensor) and space.structure.classes is not None:
+        raise UserError(
+            f"network={name} returns its tensor in a {type(outputs).__name__}; to learn from images it returns that tensor "
+            f"alone, or write a learner= with a loss for its outputs"
+        )
     if space.structure.classes is None and data.target is Target.classification:
         raise UserError(
             f"network={name}: to learn classes of images it returns one tensor, (images, classes); return "

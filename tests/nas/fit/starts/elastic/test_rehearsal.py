@@ -42,6 +42,11 @@ class Named(Net):
         return {"logits": self.last(maps.mean((2, 3))), "maps": maps}
 
 
+class InADictionary(Net):
+    def forward(self, images):
+        return {"logits": super().forward(images)}
+
+
 class Auxiliary(Net):
     def __init__(self):
         super().__init__()
@@ -70,6 +75,7 @@ class Untrainable(Net):
     ("network", "hint"),
     [
         (Named(), r"network=Named.*\(images, classes\)"),
+        (InADictionary(), "network=InADictionary returns its tensor in a dict"),
         (Auxiliary(), "network=Auxiliary returns 2 tensors in training"),
         (Pooled(), "network=Pooled.*ONNX"),
         (Net(channels=1), r"images of 1 channels, and images are read with 3 \(rgb\)"),
