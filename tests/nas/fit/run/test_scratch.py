@@ -54,17 +54,18 @@ class Live(Oracle):
     """A board that times networks again: at as many milliseconds as their first choice."""
 
     confirm_top: int = 2
+    kind: Kind = Kind.measured  # of the second times
 
     def remember(self, architectures, latencies):
         """Nothing."""
 
     def measure_again(self, architectures, *, in_fp32=False):  # noqa: ARG002
-        return Latencies(architectures[:, 0].astype(float), np.ones(1, np.int8))
+        return Latencies(architectures[:, 0].astype(float), np.array([self.kind], np.int8))
 
 
-def _confirmed(kinds, first_ms, again_ms):
+def _confirmed(kinds, first_ms, again_ms, second_kind=Kind.measured):
     """Which of four networks, with times and those of a second look at them, is within 4 ms."""
-    problem = {"oracle": Live(), "limit_ms": 4.0, "space": SimpleNamespace(text=str)}
+    problem = {"oracle": Live(kind=second_kind), "limit_ms": 4.0, "space": SimpleNamespace(text=str)}
     rows, latencies = np.array(again_ms)[:, None], (np.array(first_ms), np.array(kinds, np.int8))
     candidates = Candidates(rows, *latencies, np.ones(4), np.zeros(4), 4, 4, 4, 0.0, 0.0)
     return confirmed(context(problem=problem), candidates, [0, 1, 2, 3])
@@ -85,6 +86,12 @@ def test_the_fastest_are_timed_again_where_the_board_is_slower_than_before():
 def test_where_neither_the_best_nor_the_fastest_hold_more_timings_are_advised():
     with pytest.raises(UserError, match="networks="):
         _confirmed([Kind.regression] * 4, [2.0] * 4, [9, 8, 7, 3])
+
+
+def test_second_times_of_a_busy_machine_do_not_end_a_search_without_an_answer():
+    chosen = _confirmed([Kind.measured] * 4, [2.0] * 4, [9, 8, 7, 5], Kind.disturbed)
+
+    assert chosen == (0, 2.0, Kind.measured)
 
 
 def test_a_regressed_latency_of_a_winner_is_replaced_by_the_answer_of_the_source():
