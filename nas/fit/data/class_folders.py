@@ -69,13 +69,18 @@ _OF_RUNS = ("config.yaml", "training.json", "summary.json", "export.json")
 """Files of a run's folder, whose pictures are no data."""
 
 _HOW = "put the images of each class into a folder of its name"
+_PICTURES = {"images", "imgs", "jpegimages", "image_2", "leftimg8bit", "rgb", "rgbleft"}
+"""Names, in lower case, of folders of images beside folders of what they show."""
+
 _TASKS = {
-    "masks": "segmentation",
-    "masks_png": "segmentation",
-    "segmentationclass": "segmentation",
-    "labels": "detection",
-    "annotations": "detection",
+    **dict.fromkeys(
+        ("masks", "masks_png", "segmentationclass", "gtfine", "semantic", "instance", "instances"),
+        "segmentation",
+    ),
+    **dict.fromkeys(("gt", "gtleft", "semseg"), "segmentation"),
+    **dict.fromkeys(("labels", "annotations", "labeltxt", "label_2"), "detection"),
 }
+"""Tasks by the names of folders beside images."""
 _EXAMPLES = 3
 
 
@@ -179,6 +184,8 @@ class ClassFolders:
         self._refuse_sets_of_classes(root)
         files = []
         for part, above in self._splits_of(root):
+            if above is not root:
+                self._refuse_other_tasks(above)
             for image in above.images:
                 self._leave_out(image, "beside the class folders")
             for folder in self._class_folders(above):
@@ -293,9 +300,15 @@ class ClassFolders:
         task = next((task for name, task in _TASKS.items() if name in beside), None)
         if any(name.endswith((".json", "data.yaml")) for name in beside) and "images" in names:
             task = task or "detection"
-        if {"images", "jpegimages", "imgs"} & names and task is not None:
+        if _PICTURES & names and task is not None:
             raise UserError(
                 f"data={self._folder} looks like images and {task} of them, not like classes; add task={task}"
+            )
+        if "images" in names and len(names) > 1 and not root.images:
+            others = few([folder.name for folder in root.folders if folder.name != "images"])
+            raise UserError(
+                f"data={self._folder}: a folder {root.path / 'images'} beside {others} is no class; {_HOW}, or name the "
+                f"folder of the classes"
             )
         if "ground_truth" in beside:
             raise UserError(
@@ -307,12 +320,22 @@ class ClassFolders:
     def _refuse_sets_of_classes(self, root: _Folder) -> None:
         """Folders of class folders that are named as sets of images, but not as `SPLITS` are."""
         folders = root.folders
-        words = [{*re.split("[^a-z]+", folder.name.casefold())} for folder in folders]
-        if not any(each & SPLITS.keys() for each in words) or all(
+        parts = [split_in(folder.name) for folder in folders]
+        if not any(part is not None for part in parts) or all(
             each.split is not None for each in folders
         ):
             return
         if any(folder.images for folder in folders):
+            named = [
+                folder.name for folder, part in zip(folders, parts, strict=True) if part is not None
+            ]
+            # train/ and trainannot/, bounding_box_train/ and bounding_box_test/; a class `train` stands beside others
+            are_splits = len({*parts} - {None}) > 1 and 2 * len(named) >= len(folders)
+            if are_splits and not any(folder.folders for folder in folders):
+                raise UserError(
+                    f"data={self._folder}: {few(named)} are named as splits, and have images, but no class folders; {_HOW}, "
+                    f"below train, val and test; images with masks need task=segmentation"
+                )
             return
         inside = [{each.name for each in folder.folders} for folder in folders]
         if len(folders) > 1 and len(shared := sorted(set.intersection(*inside))) > 1:

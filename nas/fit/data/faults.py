@@ -49,7 +49,8 @@ def check_classes(
         raise UserError("there are no training images; add a folder or split `train`")
     if len(classes) < 2:
         raise UserError(
-            f"two classes or more are needed; there is {len(classes)}: {', '.join(classes)}"
+            f"two classes or more are needed; there is {len(classes)}: {', '.join(classes)}; put the images of each class "
+            f"into a folder of its name, or write a table labels.csv of file names and labels beside them"
         )
     counts = {
         part: np.bincount(labels[parts == part], minlength=len(classes)) for part in ImagePart

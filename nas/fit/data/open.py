@@ -79,7 +79,7 @@ def open_images(
     if chosen not in _SIDES:
         raise UserError(f"side={side} must be {_SIDES.start} to {_SIDES.stop - 1} pixels")
     options = DataOptions.of(data)
-    source = _source(options, target)
+    source = source_of(options, target)
     is_stratified = target is Target.classification
     decides = [_VERSION, source.key(), options.text, chosen, seed, share, is_stratified, least]
     digest = sha256(json.dumps(decides).encode()).hexdigest()[:16]
@@ -107,7 +107,12 @@ def _show(done: int, count: int) -> None:
         sys.stderr.flush()
 
 
-def _source(options: DataOptions, target: Target) -> Source:
+def source_of(options: DataOptions, target: Target) -> Source:
+    """What lists the images of `data=`, and labels them.
+
+    Raises:
+      UserError: if there is no such data set.
+    """
     data, groups = options.data, options.groups
     if data == Digits.name:
         return Digits()

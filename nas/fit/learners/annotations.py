@@ -100,7 +100,8 @@ class Annotations:
             )
         self._leave_out_unused()
         if not self.images or not self.classes:
-            raise UserError(f"data={folder} has no image with a box; {'; '.join(self.report)}")
+            lines = "".join(f"; {line}" for line in self.report)
+            raise UserError(f"data={folder} has no image with a box{lines}{_way_out(folder)}")
 
     def _leave_out_unused(self) -> None:
         """Count images without annotations and categories without boxes."""
@@ -321,8 +322,13 @@ class Annotations:
             (root / each for root in roots for each in (place, plain) if (root / each).exists()),
             None,
         )
+        if found is None:
+            found = next((each for each in self._folders if split_in(each.name) == part), None)
+            self.notes.append(f"{printable(place)} of {path.name} is not there; {found} is read")
         if found is None or not found.resolve().is_relative_to(self.folder.resolve()):
-            raise UserError(f"{path}: there is no {printable(place)} in {self.folder}")
+            raise UserError(
+                f"{path}: there is no {printable(place)} in {self.folder}; correct it there"
+            )
         if found.is_dir():
             yield from sorted(file for file in found.rglob("*") if _is_image(file))
             return
@@ -428,17 +434,11 @@ def _begins_as_voc(path: Path) -> bool:
 
 def _way_out(folder: Path) -> str:
     """What turns annotations of another program into COCO's; nothing where none are known."""
-    for path in sorted(folder.glob("*.[jx][sm][ol]*"))[:_MOST_LOOKED_AT]:
+    for path in sorted(folder.glob("*.json"))[:_MOST_LOOKED_AT]:
         try:
             start = read_text(path)[:2000]
         except (UserError, OSError):
             continue
-        if path.suffix == ".xml" and "<annotations>" in start:
-            return (
-                f"; {path.name} is CVAT's: export it from there as COCO or YOLO, or, for its boxes alone, "
-                f"pip install globox; globox convert {path} {folder / 'annotations.json'} --format cvat --save_fmt coco "
-                f"--coco_auto_ids"
-            )
         if '"shapes"' in start:
             return (
                 f"; {path.name} is LabelMe's: pip install labelme2coco; labelme2coco {folder}; "
@@ -450,14 +450,31 @@ def _way_out(folder: Path) -> str:
             return (
                 f"; {path.name} is Label Studio's: export it from there as COCO or YOLO with images"
             )
-    if (folder / "labels").is_dir() or any(folder.glob("*.names")):
+    if any(folder.rglob("labelTxt")):
+        return (
+            "; labelTxt/ holds turned boxes (DOTA's): export them as COCO or YOLO, or write each into labels/<image>.txt as "
+            "`class x1 y1 x2 y2 x3 y3 x4 y4`, fractions of the sides, of which the box around them is read"
+        )
+    beside = [path for path in folder.glob("*.txt") if path.with_suffix(".jpg").is_file()]
+    if (folder / "labels").is_dir() or any(folder.glob("*.names")) or beside:
         return (
             "; YOLO's boxes need a data.yaml there: names: [first class, second class], train: images/train, "
             "val: images/val"
         )
+    if any(folder.glob("*.csv")) and not any(folder.glob("*-export.csv")):
+        return (
+            "; boxes of a table: write each into labels/<image>.txt as `class x y width height`, fractions of the sides (x "
+            "and y of the centre), with a data.yaml beside: names: [first class, second class], train: images"
+        )
+    return f"; to convert other forms: {conversion(folder)}"
+
+
+def conversion(folder: Path, form: str = "coco_instances", *options: str) -> str:
+    """Command that writes annotations of most programs in a form that is read."""
+    command = f"datum convert -i {folder} -f {form} -o OUT --overwrite -- --save-media"
     return (
-        f"; to convert other forms: pip install 'datumaro[cli]'; datum convert -i {folder} -f coco_instances -o OUT "
-        f"--overwrite -- --save-media"
+        f"pip install 'datumaro[cli]'; {' '.join((command, *options))} (where it finds several forms, add -if and one of "
+        f"them before -f)"
     )
 
 
@@ -475,11 +492,14 @@ def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
     files = _annotation_files(folder)
     if len(files) == 1 and split_in(files[0].stem) is None:
         yield files[0], ImagePart.train  # as CVAT's instances_default.json
-    for path in files:
-        words = path.stem.casefold().replace("-", "_").split("_")
+    # of several kinds of one set, those of all objects, then of others, then of persons alone
+    words = {path: {*path.stem.casefold().replace("-", "_").split("_")} for path in files}
+    of_boxes = [path for path in files if not words[path] & {"captions", "panoptic"}]
+    of_all = [path for path in of_boxes if "instances" in words[path]]
+    others = [path for path in of_boxes if "person" not in words[path]]
+    for path in of_all or others or of_boxes:
         part = split_in(path.stem)
-        is_of_boxes = "instances" in words or not any("instances" in each.stem for each in files)
-        if part is not None and is_of_boxes and not {"captions", "person", "panoptic"} & {*words}:
+        if part is not None:
             yield path, part
 
 

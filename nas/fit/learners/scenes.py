@@ -355,10 +355,9 @@ def read_mask(file: Path, side: int) -> tuple[UInt8[ndarray, "side side"], tuple
                 fault = f"it has more than {MOST_PIXELS:,} pixels"
             elif image.format == "JPEG":
                 fault = "a JPEG keeps no exact numbers of classes; save masks as PNG"
-            elif image.mode not in {"L", "P", "1"}:
-                fault = f"a mask has one number a pixel, 0 to 255, and this is {image.mode}"
+            elif (mask := _numbers(ImageOps.exif_transpose(image))) is None:
+                fault = f"a mask has one number a pixel, 0 to 255, and this has colours, or more bits ({image.mode})"
             else:
-                mask = ImageOps.exif_transpose(image)
                 resized = mask.resize((side, side), Image.Resampling.NEAREST)
                 return np.asarray(resized, np.uint8), mask.size
     except Exception as error:  # noqa: BLE001 - a damaged file raises anything
@@ -366,17 +365,23 @@ def read_mask(file: Path, side: int) -> tuple[UInt8[ndarray, "side side"], tuple
     raise UserError(f"{file}: {fault}")
 
 
-def image_files(folder: Path) -> tuple[Path, ...]:
-    """Images of a folder and of those below, by path.
+def _numbers(mask: Image.Image) -> Image.Image | None:
+    """A mask of one number a pixel; None where pixels have colours, are transparent, or have numbers beyond 255."""
+    if mask.mode in {"L", "P", "1"}:
+        return mask
+    pixels = np.asarray(mask)
+    if mask.mode in {"LA", "RGB", "RGBA"}:
+        colours = pixels[..., :-1] if mask.mode.endswith("A") else pixels
+        is_opaque = colours is pixels or bool((pixels[..., -1] == 255).all())
+        is_number = is_opaque and bool((colours == colours[..., :1]).all())
+        pixels = pixels[..., 0]
+    else:
+        is_number = mask.mode[0] == "I" and 0 <= pixels.min() <= pixels.max() <= 255
+    return Image.fromarray(pixels.astype(np.uint8)) if is_number else None
 
-    Raises:
-      UserError: if it is not there.
-    """
-    if not folder.is_dir():
-        raise UserError(
-            f"there is no folder {folder}; put images into images/ and masks of the same names into masks/, or both into "
-            f"train/, val/ and test/"
-        )
+
+def image_files(folder: Path) -> tuple[Path, ...]:
+    """Images of a folder and of those below, by path."""
     return tuple(
         sorted(
             file

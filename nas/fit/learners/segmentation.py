@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
-from nas.fit.data.class_folders import SPLITS
+from nas.fit.data.class_folders import SPLITS, split_in
 from nas.fit.data.groups import DataOptions
 from nas.fit.data.splits import ImagePart
+from nas.fit.learners.annotations import conversion
 from nas.fit.learners.base import ClassMetric, Findings, LearnerDescription, Metric
 from nas.fit.learners.data import moved
 from nas.fit.learners.scenes import (
@@ -50,8 +51,16 @@ _PAIRS = (
     ("images", "labels"),
     ("imgs", "masks"),
     ("JPEGImages", "SegmentationClass"),
+    ("leftImg8bit", "gtFine"),
+    ("image_2", "semantic"),
 )
 """Folders of images and of masks."""
+
+_BESIDE_SPLITS = ("annot", "_masks", "_labels")
+"""What names of folders of masks have beside those of images: train/ and trainannot/, as CamVid has it."""
+
+_CITYSCAPES = ("_gtFine_labelTrainIds", "_gtFine_labelIds")
+"""Ends of the names of Cityscapes' masks, the preferred first."""
 
 
 def scene_masks(
@@ -75,16 +84,22 @@ def scene_masks(
     unused: list[str] = []
     without: list[str] = []
     listed = {
-        stem: SPLITS[split]
-        for split in ("train", "val", "test")
-        if (file := folder / "ImageSets" / "Segmentation" / f"{split}.txt").is_file()
-        for stem in read_text(file).split()
+        name: part
+        for file in sorted(folder.glob("ImageSets/Segmentation/*.txt"))
+        if (part := split_in(file.stem)) is not None
+        for name in read_text(file).split()
     }
     for place in [each for each in above if each.is_dir()] or [folder]:
-        names = next(
-            (pair for pair in _PAIRS if all((place / name).is_dir() for name in pair)), _PAIRS[0]
-        )
-        images, found = (place / name for name in names)
+        images, found = _folders(place)
+        of_place = SPLITS.get(place.name.casefold()) if place != folder else None
+        if of_place not in {None, ImagePart.train} and not found.is_dir():
+            without += [str(file.relative_to(folder)) for file in image_files(place)]
+            continue
+        if missing := [each for each in (images, found) if not each.is_dir()]:
+            raise UserError(
+                f"there is no folder {missing[0]}; put images into images/ and masks of the same names into masks/, or both "
+                f"into train/, val/ and test/; to convert other forms: {_converter(folder)}"
+            )
         by_name: dict[str, list[Path]] = {}
         for mask in image_files(found):
             by_name.setdefault(str(mask.relative_to(found).with_suffix("")), []).append(mask)
@@ -93,11 +108,15 @@ def scene_masks(
             inside = file.relative_to(images)
             stem = str(inside.with_suffix(""))
             of_file = [mask for suffix in _SUFFIXES for mask in by_name.get(stem + suffix, ())]
-            if not of_file and listed:  # VOC has masks of some images
-                without.append(file.name)
+            city = stem.removesuffix("_leftImg8bit")
+            of_file += [mask for end in _CITYSCAPES for mask in by_name.get(city + end, ())][:1]
+            if not of_file and listed:
+                without.append(file.name)  # VOC has masks of some images
                 continue
             if not of_file:
-                raise UserError(f"{file} has no mask {found / stem}.png")
+                raise UserError(
+                    f"{file} has no mask {found / stem}.png; add it, or move the image elsewhere"
+                )
             if len(of_file) > 1 or of_file[0] in taken:
                 others = of_file[1:] or [taken[of_file[0]]]
                 raise UserError(
@@ -107,8 +126,8 @@ def scene_masks(
             files.append(file)
             masks.append(of_file[0])
             below = SPLITS.get(inside.parts[0].casefold()) if len(inside.parts) > 1 else None
-            part = SPLITS.get(place.name.casefold()) if place != folder else below
-            parts.append(listed.get(file.stem, ImagePart.train) if part is None else part)
+            part = below if of_place is None else of_place
+            parts.append(listed.get(stem, ImagePart.train) if part is None else part)
         unused += [mask.name for every in by_name.values() for mask in every if mask not in taken]
     kinds = (("masks without an image", unused), ("images without a mask", without))
     left_out = tuple(
@@ -117,6 +136,36 @@ def scene_masks(
         if names
     )
     return files, masks, np.array(parts, np.int8), left_out
+
+
+def _folders(place: Path) -> tuple[Path, Path]:
+    """The folders of images and of masks in a folder, or beside one that is named as a split."""
+    for images, masks in _PAIRS:
+        if (place / images).is_dir() and (place / masks).is_dir():
+            return place / images, place / masks
+    for ending in _BESIDE_SPLITS:
+        if (masks_beside := place.with_name(place.name + ending)).is_dir():
+            return place, masks_beside
+    return place / _PAIRS[0][0], place / _PAIRS[0][1]
+
+
+def numbers_of(
+    mask: Path, side: int, folder: Path
+) -> tuple[UInt8[ndarray, "side side"], tuple[int, int]]:
+    """Numbers of a mask of the folder, resized to a square, and its width and height.
+
+    Raises:
+      UserError: if it has not one number a pixel, with what writes numbers for colours.
+    """
+    try:
+        return read_mask(mask, side)
+    except UserError as error:
+        raise UserError(f"{error}; to convert colours to numbers: {_converter(folder)}") from error
+
+
+def _converter(folder: Path) -> str:
+    """Command that writes masks of numbers."""
+    return conversion(folder, "voc_segmentation", "--apply-colormap 0")
 
 
 @final
@@ -140,7 +189,7 @@ class Segmentation:
         self.side = SIDE if side is None else side
         files, masks, parts, left_out = scene_masks(self.folder)
         images = ScenePixels.of(files, self.side, data)
-        read = [read_mask(masks[at], self.side) for at in images.usable]
+        read = [numbers_of(masks[at], self.side, self.folder) for at in images.usable]
         for at, (_, size), wanted in zip(images.usable, read, images.sizes, strict=True):
             if size != wanted:
                 raise UserError(
@@ -154,27 +203,50 @@ class Segmentation:
     def _classes(self) -> tuple[str, ...]:
         """Names of the classes, each of which a training image shows."""
         counts = torch.bincount(self.scenes.targets.reshape(-1).long(), minlength=UNLABELLED + 1)
-        used = torch.nonzero(counts[:UNLABELLED]).reshape(-1)
-        if used.tolist() == [0] and counts[UNLABELLED]:
+        used = torch.nonzero(counts[:UNLABELLED]).reshape(-1).tolist()
+        if used == [0] and counts[UNLABELLED]:
             raise UserError(
                 f"data={self.folder}: masks have the numbers 0 and 255 alone, and 255 is what is not labelled; write 1 "
                 f"where they show the object"
             )
-        names = [str(number) for number in range(int(used.max()) + 1 if len(used) else 0)]
-        file = self.folder / "classes.txt"
-        if file.is_file():
-            named = [printable(line)[:100] for line in read_text(file).split("\n") if line.strip()]
-            if not len(names) <= len(named) <= UNLABELLED:
-                raise UserError(f"{file} names {len(named)} classes, and masks have {len(names)}")
-            names = named
-        if len(names) < 2:
+        named = self._names()
+        if named and not max(used, default=0) < len(named) <= UNLABELLED:
+            raise UserError(
+                f"{self.folder}: {len(named)} classes are named, and masks have the number {max(used)}"
+            )
+        if len(used) < 2:
             raise UserError(f"data={self.folder}: masks have one class; two or more are needed")
         trained = self.scenes.targets[torch.from_numpy(self.scenes.splits["train"])]
         shown = set(torch.unique(trained).tolist())
-        for number, name in enumerate(names):
+        names = named or [str(number) for number in range(used[-1] + 1)]
+        for number in used:
             if number not in shown:
-                raise UserError(f"data={self.folder}: no training image shows the class {name}")
-        return tuple(names)
+                raise UserError(
+                    f"data={self.folder}: no training image shows the class {names[number]}; move one that shows it to "
+                    f"the training images"
+                )
+        absent = [name for number, name in enumerate(names) if number not in used]
+        if absent:
+            line = f"left out, classes that no mask shows: {len(absent)} ({', '.join(absent[:3])})"
+            renumbered = torch.full((UNLABELLED + 1,), UNLABELLED, dtype=torch.uint8)
+            renumbered[used] = torch.arange(len(used), dtype=torch.uint8)
+            self.scenes = replace(
+                self.scenes,
+                targets=renumbered[self.scenes.targets.long()],
+                report=(*self.scenes.report, line),
+            )
+        return tuple(names[number] for number in used)
+
+    def _names(self) -> list[str]:
+        """Names of the classes by number, of classes.txt or VOC's labelmap.txt; none without them."""
+        for name in ("classes.txt", "labelmap.txt"):
+            if (self.folder / name).is_file():
+                lines = read_text(self.folder / name).split("\n")
+                words = [
+                    line.partition(":")[0] if name == "labelmap.txt" else line for line in lines
+                ]
+                return [printable(word)[:100] for word in words if word.strip() and word[0] != "#"]
+        return []
 
     def batches(self, split: str) -> SceneBatches:
         """Images and masks of a split."""

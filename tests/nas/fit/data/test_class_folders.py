@@ -275,6 +275,16 @@ def test_names_of_one_look_are_one_class(class_folders, opened):
             "test has classes|/test",
         ),
         ({"train": 4, "test": 4}, [], "train, test have images, but no class folders|test, train"),
+        ({"train": 4, "trainannot": 4, "test": 2, "testannot": 2}, [], "task=segmentation"),
+        ({"bounding_box_train": 4, "bounding_box_test": 2, "query": 2}, [], "no class folders"),
+        ({"leftImg8bit/train/town": 4, "gtFine/train/town": 4}, [], "task=segmentation"),
+        ({"training/image_2": 4, "training/instance": 4}, [], "task=segmentation"),
+        (
+            {"train/images": 4, "train/v2.0": 4, "val/images": 2, "val/v2.0": 2},
+            [],
+            "v2.0 is no class",
+        ),
+        ({"photos": 4}, ["photos.txt"], "photos; put .* labels.csv"),
     ],
 )
 def test_layouts_of_other_tasks_are_refused_with_the_way_out(

@@ -440,7 +440,7 @@ def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
         (
             "annotations.xml",
             "<annotations><version>1.1</version></annotations>",
-            "globox convert .*annotations.xml",
+            "datum convert -i .* -f coco_instances",
         ),
         ("0.json", '{"version": "5", "shapes": [], "imagePath": "0.png"}', "labelme2coco"),
         (
@@ -448,16 +448,53 @@ def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
             '[{"id": 1, "annotations": [], "data": {"image": "0.png"}}]',
             "Label Studio's: export",
         ),
+        ("labelTxt/0.txt", "0 0 2 0 2 2 0 2 cat 0", "class x1 y1 x2 y2 x3 y3 x4 y4"),
+        ("boxes.csv", "file,label,x1,y1,x2,y2", "class x y width height"),
+        ("train-export.csv", "image,xmin,ymin,xmax,ymax,label", "datum convert"),
     ],
 )
 def test_annotations_of_another_program_are_refused_with_what_converts_them(
     folder, name, content, hint
 ):
     (folder / "annotations.json").unlink()
+    (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(content)
 
     with pytest.raises(UserError, match=hint):
         Annotations(folder)
+
+
+def test_a_folder_of_a_split_may_have_another_of_its_names(folder):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    _as_yolo(folder, before)
+    for split in ("train", "val"):
+        (folder / split).mkdir()
+        for name in ("images", "labels"):
+            (folder / split / name).mkdir()
+    for number in range(20):
+        split = "train" if number < 15 else "val"
+        for name in (f"images/{number}.png", f"labels/{number}.txt"):
+            (folder / name).rename(folder / split / name)
+    text = "names: [class 1, class 2]\ntrain: ../train/images\nval: ../valid/images\n"
+    (folder / "data.yaml").write_text(text)
+
+    annotations = Annotations(folder)
+
+    assert sum(len(each.boxes) for each in annotations.images) == 20
+    assert [each.part.name for each in annotations.images].count("valid") == 5
+    assert any("../valid/images" in line for line in annotations.report)
+
+
+def test_boxes_of_persons_with_keypoints_are_read_where_there_are_no_others(folder):
+    (folder / "annotations").mkdir()
+    (folder / "annotations.json").rename(folder / "annotations" / "person_keypoints_train.json")
+    (folder / "annotations" / "captions_train.json").write_text("{}")
+
+    annotations = Annotations(folder)
+
+    assert sum(len(each.boxes) for each in annotations.images) == 20
+    assert any("captions_train.json" in line for line in annotations.report)
 
 
 @pytest.mark.parametrize("orientation", [5, 6, 7, 8])

@@ -170,7 +170,20 @@ def _as_voc(folder):
         mask.save(file)
 
 
-@pytest.mark.parametrize("change", [_below, _suffixed, _hidden, _as_voc])
+def _of_16_bits(folder):
+    for file in (folder / "masks").iterdir():
+        Image.fromarray(np.asarray(Image.open(file)).astype(np.uint16)).save(file)
+
+
+def _of_three_equal_channels(folder):
+    for file in (folder / "masks").iterdir():
+        with Image.open(file) as mask:
+            mask.convert("RGB").save(file)
+
+
+@pytest.mark.parametrize(
+    "change", [_below, _suffixed, _hidden, _as_voc, _of_16_bits, _of_three_equal_channels]
+)
 def test_layouts_that_people_have_are_read_alike(folder, change):
     before = Segmentation(str(folder), side=48).scenes
     change(folder)
@@ -185,21 +198,85 @@ def test_layouts_that_people_have_are_read_alike(folder, change):
     assert all(torch.equal(by_name[0][name], by_name[1][name]) for name in by_name[0])
 
 
-@pytest.mark.parametrize("is_above", [True, False])
-def test_folders_of_splits_are_splits(folder, is_above):
+def _cityscapes(split, name, number):
+    folder, end = ("leftImg8bit", "") if name == "images" else ("gtFine", "_gtFine_labelIds")
+    return f"{folder}/{split}/town/{number}{end or '_leftImg8bit'}.png"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda split, name, number: f"{split}/{name}/{number}.png",
+        lambda split, name, number: f"{name}/{split}/{number}.png",
+        lambda split, name, number: f"{split}{'annot' * (name == 'masks')}/{number}.png",  # CamVid
+        _cityscapes,
+    ],
+)
+def test_folders_of_splits_are_splits(folder, place):
     parts = {"train": range(12), "val": range(12, 16), "test": range(16, 20)}
     for split, numbers in parts.items():
         for name in ("images", "masks"):
-            place = folder / split / name if is_above else folder / name / split
-            place.mkdir(parents=True)
             for number in numbers:
-                (folder / name / f"{number}.png").rename(place / f"{number}.png")
+                file = folder / place(split, name, number)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                (folder / name / f"{number}.png").rename(file)
+    for name in ("images", "masks"):
+        if not any((folder / name).iterdir()):
+            (folder / name).rmdir()
 
     scenes = Segmentation(str(folder), side=48).scenes
 
     for split, numbers in parts.items():
         positions = scenes.splits[split.replace("val", "valid")].tolist()
-        assert {int(scenes.files[at].stem) for at in positions} == {*numbers}
+        assert {int(scenes.files[at].stem.split("_")[0]) for at in positions} == {*numbers}
+        assert all(
+            set(scenes.targets[at].unique().tolist()) in ({0, 1}, {0, 2}) for at in positions
+        )
+
+
+def test_of_cityscapes_masks_those_to_train_on_are_read(folder):
+    for name in ("images", "masks"):
+        for number in range(20):
+            file = folder / _cityscapes("train", name, number)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            (folder / name / f"{number}.png").rename(file)
+            if name == "masks":
+                file.rename(file.with_name(file.name.replace("labelIds", "labelTrainIds")))
+                Image.new("L", (48, 48), 7).save(file)
+        (folder / name).rmdir()
+
+    scenes = Segmentation(str(folder), side=48).scenes
+
+    assert scenes.targets.unique().tolist() == [0, 1, 2]
+    assert any("labelIds" in line and "20" in line for line in scenes.report)
+
+
+def test_images_of_a_test_split_without_masks_are_left_out_and_told(folder):
+    (folder / "train").mkdir()
+    for name in ("images", "masks"):
+        (folder / name).rename(folder / "train" / name)
+    (folder / "test").mkdir()
+    Image.new("RGB", (48, 48)).save(folder / "test" / "unlabelled.png")
+
+    scenes = Segmentation(str(folder), side=48).scenes
+
+    assert len(scenes.files) == 20
+    assert any("unlabelled.png" in line for line in scenes.report)
+
+
+def test_a_number_that_no_mask_has_is_no_class(folder):
+    _gap(folder)
+    before = Segmentation(str(folder), side=48)
+    (folder / "labelmap.txt").write_text(
+        "# label:color\nfield:0,0,0::\ncat:1,1,1::\ncow:2::\ndog:3::"
+    )
+
+    learner = Segmentation(str(folder), side=48)
+
+    assert before.classes == ("0", "1", "3")
+    assert learner.classes == ("field", "cat", "dog")
+    assert learner.scenes.targets.unique().tolist() == [0, 1, 2]
+    assert any("no mask shows" in line and "cow" in line for line in learner.scenes.report)
 
 
 def test_equal_and_changed_copies_of_a_scene_stay_in_one_split(folder):
@@ -256,7 +333,7 @@ def _no_mask(folder):
 
 
 def _coloured(folder):
-    Image.new("RGB", (48, 48)).save(folder / "masks" / "5.png")
+    Image.new("RGB", (48, 48), "red").save(folder / "masks" / "5.png")
 
 
 def _one_class(folder):
@@ -282,11 +359,11 @@ def _gap(folder):
         (_two_images_of_a_mask, r"3\.(png|jpg) contradict"),
         (_other_size, "3.png is 20 x 20"),
         (_no_mask, "4.png"),
-        (_coloured, "5.png"),
+        (_coloured, "5.png.*datum convert -i .* -f voc_segmentation"),
         (_one_class, "class"),
-        (_gap, "class 2"),
         (_latin, "classes.txt"),
         (lambda folder: (folder / "classes.txt").write_text("name\n" * 256), "256"),
+        (lambda folder: (folder / "masks").rename(folder / "GT"), "masks.*datum convert"),
     ],
 )
 def test_masks_that_do_not_fit_are_refused(folder, damage, hint):

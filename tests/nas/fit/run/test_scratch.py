@@ -65,7 +65,11 @@ class Live(Oracle):
 
 def _confirmed(kinds, first_ms, again_ms, second_kind=Kind.measured):
     """Which of four networks, with times and those of a second look at them, is within 4 ms."""
-    problem = {"oracle": Live(kind=second_kind), "limit_ms": 4.0, "space": SimpleNamespace(text=str)}
+    problem = {
+        "oracle": Live(kind=second_kind),
+        "limit_ms": 4.0,
+        "space": SimpleNamespace(text=str),
+    }
     rows, latencies = np.array(again_ms)[:, None], (np.array(first_ms), np.array(kinds, np.int8))
     candidates = Candidates(rows, *latencies, np.ones(4), np.zeros(4), 4, 4, 4, 0.0, 0.0)
     return confirmed(context(problem=problem), candidates, [0, 1, 2, 3])
