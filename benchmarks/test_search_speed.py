@@ -105,7 +105,7 @@ def test_five_thousand_samples_of_the_lstm_at_batch_1(benchmark, tables):
 
 @pytest.mark.parametrize(
     "config",
-    [UniformConfig(1), ExhaustiveConfig(125), EvolutionConfig(1, 50), LocalSearchConfig(1)],
+    [UniformConfig(), ExhaustiveConfig(), EvolutionConfig(50), LocalSearchConfig()],
     ids=["uniform", "exhaustive", "evolution", "local_search"],
 )
 def test_sixty_four_replicas_of_a_whole_search(benchmark, tables, config):

@@ -129,7 +129,7 @@ class NoPreference:
 class ControllerConfig(ABC):
     """Settings of a controller; YAML holds them, `build` makes the object."""
 
-    batch_size: int
+    batch_size = 1  # architectures that are proposed before the first of them is learned from
     is_taught = False  # whether it uses what other tasks let expect of an architecture
 
     def require_at_least(self, **least: int) -> None:

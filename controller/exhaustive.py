@@ -41,7 +41,9 @@ class ExhaustiveController(NoPreference):
 @final
 @dataclass
 class ExhaustiveConfig(ControllerConfig):
-    """Settings of the exhaustive search: none but the batch."""
+    """Settings of the exhaustive search: none. The batch changes only the speed."""
+
+    batch_size = 125
 
     def build(self, space: Choices, seeds: Sequence[int]) -> ExhaustiveController:
         """Make the controller, with one replica for each seed.

@@ -53,7 +53,7 @@ class UniformController(NoPreference):
 @final
 @dataclass
 class UniformConfig(ControllerConfig):
-    """Settings of random search: none but the batch."""
+    """Settings of random search: none."""
 
     def build(self, space: Choices, seeds: Sequence[int]) -> UniformController:
         """Make the controller, with one replica for each seed."""

@@ -30,7 +30,6 @@ class ExportKeywords(TypedDict, total=False):
     data: str | Path | None
     dataset: str | None
     device: str | Sequence[str] | None
-    env: Sequence[str] | None
     formats: Sequence[Literal["onnx", "tflite", "frigate"]] | None
     learner: str | Learner | None
     network: object | None
@@ -53,13 +52,10 @@ class ExportKeywords(TypedDict, total=False):
         ]
         | None
     )
-    seed: int | None
     side: int | None
     space: str | SearchSpace | None
-    ssh_config: str | Path | None
     task: str | None
     timing: ExportTimingKeywords | None
-    tries: int | None
     weights: str | Path | None
     which: Literal["best", "mode", "optimum"] | None
 
@@ -121,17 +117,13 @@ class MeasureKeywords(TypedDict, total=False):
 
     batch_size: int | None
     board: str | None
-    clock_drop: float | None
-    control_drift: float | None
     core: int | None
     dataset: str | None
     device: str | Sequence[str] | None
-    env: Sequence[str] | None
     layers: int | None
     minutes: float | None
     networks: int | None
     on_disturbance: Literal["stop", "flag"] | None
-    other_load: float | None
     out: str | Path | None
     precision: Literal["fp32", "bf16", "fp16", "int8"] | None
     probes: int | None
@@ -154,13 +146,11 @@ class MeasureKeywords(TypedDict, total=False):
     seed: int | None
     serial: str | Path | None
     space: str | SearchSpace | None
-    ssh_config: str | Path | None
     statistic: Literal["median", "p95", "p99"] | None
-    stolen: float | None
     threads: int | None
     timing: MeasureTimingKeywords | None
+    tolerance: float | None
     transfer: bool | None
-    tries: int | None
 
 
 class SearchKeywords(TypedDict, total=False):
@@ -197,19 +187,15 @@ class StudyKeywords(TypedDict, total=False):
 
     accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None
     budget: int | None
-    compare: Literal["reward", "controller"] | None
     controllers: Sequence[str | ControllerConfig | Callable[..., Any]] | None
     dataset: str | None
     devices: Sequence[str] | None
     epochs: int | None
     grid: Sequence[str] | None
-    grid_devices: Sequence[str] | None
-    grid_rewards: Sequence[str] | None
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
     limits: Sequence[str] | None
     name: str | None
     out: str | Path | None
-    problems: Sequence[str] | None
     reference: str | None
     resume: str | Path | None
     rewards: Sequence[str | Reward | Callable[..., Any]] | None

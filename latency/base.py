@@ -121,7 +121,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression`, `transfer`, `blocks`, `layers`, `published`, `probe`, `mapped` or `corun`; stored with results."""
+        """`table`, `regression`, `transfer`, `blocks`, `layers`, `published`, `probe` or `mapped`; stored with results."""
 
     @property
     def description(self) -> str:
@@ -177,6 +177,10 @@ class LiveOracle(LatencyOracle, Protocol):
     def confirm_top(self) -> int:
         """Number of the best networks that are timed again before one of them wins; 0 for none."""
 
+    @property
+    def at_once(self) -> int:
+        """Number of networks that are timed at once: that of its boards."""
+
     def remember(self, architectures: Int64[ndarray, "n D"], latencies: Latencies) -> None:
         """Answer as an earlier part of the same search was answered."""
 
@@ -227,6 +231,16 @@ class LatencyConfig(ABC):
 
     def require_limit(self, limit_ms: float) -> None:  # noqa: B027 - most go with every limit
         """Refuse settings that do not go with the limit of a search; UserError names them."""
+
+    def in_scenario(self, device: str, scenario: str, space: Space) -> str:  # noqa: ARG002 - others use them
+        """Id of a device while the work of a scenario runs beside the network.
+
+        Raises:
+          UserError: if this source has no latencies of scenarios, or there is no such scenario.
+        """
+        raise UserError(
+            f"scenario={scenario} is for latencies that were measured in it: take latency=auto"
+        )
 
     @abstractmethod
     def build(self, device: str, space: Space, task: Task) -> LatencyOracle:

@@ -181,7 +181,7 @@ def visit(tmp_path):
 
 @pytest.fixture(scope="session")
 def sshd(tmp_path_factory):
-    """(port, client configuration, folder) of a server that lets this user in, after a banner."""
+    """(port, folder of an ssh that uses the keys) of a server that lets this user in, after a banner."""
     server_program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
     if server_program is None or shutil.which("ssh") is None:
         pytest.skip("needs sshd and ssh: apt-get install openssh-server openssh-client")
@@ -209,6 +209,10 @@ def sshd(tmp_path_factory):
         f"IdentityFile {folder}/user_key\nIdentitiesOnly yes\n"
         f"UserKnownHostsFile {folder}/known_hosts\nStrictHostKeyChecking yes\n"
     )
+    client = folder / "bin" / "ssh"
+    client.parent.mkdir()
+    client.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder}/ssh_config "$@"\n')
+    client.chmod(0o700)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd locks itself in
     with (folder / "log").open("wb") as log:
@@ -222,7 +226,7 @@ def sshd(tmp_path_factory):
         if server.poll() is not None:
             pytest.skip(f"sshd does not start here: {(folder / 'log').read_text()[-300:]}")
         time.sleep(0.05)
-    yield port, folder / "ssh_config"
+    yield port, client.parent
     server.terminate()
     server.wait()
 

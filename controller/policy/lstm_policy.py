@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -23,7 +23,8 @@ _CANDIDATES = 1000  # draws among which a valid mode is looked for
 class PolicyConfig(ControllerConfig):
     """Settings of every policy gradient."""
 
-    lr: float  # of Adam
+    batch_size: int = field()  # architectures of one gradient
+    lr: float = field()  # of Adam
 
     hidden_size = 32
 

@@ -26,7 +26,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from edgenas_core.command.bounds import require_in_bounds, require_text
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.command.exit_status import one_line_errors, reason
-from edgenas_core.command.old_settings import require_current
+from edgenas_core.command.old_settings import OF_SOME, require_current
 from edgenas_core.command.plug_ins import missing_extra
 from edgenas_core.command.settings import help_text
 from edgenas_core.types.errors import UserError, did_you_mean, gpu_memory_line, not_one_of
@@ -195,7 +195,7 @@ def _require_words(command: str, words: Sequence[str]) -> None:
         for a group.
     """
     require_text("working folder", str(Path.cwd()))
-    require_current(command, (text.partition("=")[0] for text in words))
+    require_current(command, words)
     for text in words:
         name, _, value = text.partition("=")
         require_text(name, value)
@@ -305,7 +305,7 @@ def called(
     """
     chosen = {name: value for name, value in values.items() if name.lstrip("+") in GROUPS}
     words = [f"{name}={choice}" for name, choice in chosen.items()]
-    require_current(command, values)
+    require_current(command, [f"{name}={value}" for name, value in values.items()])
     with (
         user_errors(command, *also),
         _composed(command, CONF / file, words) as composed,
@@ -398,7 +398,8 @@ def _in_one_line(error: Exception) -> str:
     if isinstance(cause, ConfigAttributeError | ConfigKeyError):
         group = name.removesuffix(str(cause.key))
         settings = [f"{group}{key}" for key in cause.parent_node or ()]
-        return f"unknown setting {name}{did_you_mean(name, settings)}"
+        known = OF_SOME.get(name) or did_you_mean(name, settings)
+        return f"unknown setting {name}{known}"
     if name:
         return f"{name}: {str(cause).splitlines()[0]}"
     return " ".join(str(error).split())

@@ -59,7 +59,7 @@ def load_settings(path: Path) -> dict[str, Any]:
 
 
 def flat(value: Any, name: str = "") -> dict[str, Any]:
-    """Settings by their full names, as in `latency.ssh_config`."""
+    """Settings by their full names, as in `latency.python`."""
     if not isinstance(value, Mapping) or not value:
         return {name: value}
     each = (flat(inner, f"{name}.{key}".lstrip(".")) for key, inner in value.items())

@@ -12,6 +12,7 @@ import numpy as np
 from edgenas_core.command.settings import setting
 from edgenas_core.machine.description import usable_cores
 from edgenas_core.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
+from edgenas_core.types.errors import UserError
 
 Monitor = Callable[[], list[str]]
 """Returns the disturbances since the last call, one line for each."""
@@ -24,28 +25,57 @@ class OnDisturbance(Enum):
     flag = "flag"  # go on; the time is marked, or its field of the table stays empty
 
 
-MOST_STOLEN = 0.02
-"""Share of the processor's time that a hypervisor may give to others, by default."""
+MOST_DRIFT = 0.05
+"""Relative change of the reference network's time."""
 
 
 @dataclass
 class StabilityConfig:
-    """Limits above which a change counts as a disturbance."""
+    """Limits above which a time counts as taken under load: usual ones times a factor."""
 
-    control_drift: float = setting(
-        0.05,
-        "Largest relative change of the time of the reference network, which is timed beside each network.",
-        heading="When a measurement counts as taken under load",
+    tolerance: float = setting(
+        1.0,
+        "Factor on the limits: a time of the reference network, which is timed beside each, 5 % off; "
+        "0.2 processors busy with other programs; a clock 10 % lower; 2 % of the processor's time given to others "
+        "by a hypervisor.",
+        heading="When a time counts as taken under load",
     )
-    other_load: float = setting(0.2, "Processors that other programs may keep busy.")
-    clock_drop: float = setting(0.1, "Largest relative fall of the clock, where it can be read.")
+
+    def require_sensible(self, name: str = "tolerance") -> None:
+        """Refuse a factor that is negative or no number.
+
+        Raises:
+          UserError: if it is.
+        """
+        if not self.tolerance >= 0:
+            raise UserError(f"{name}={self.tolerance:g} must be 0 or more; 1 is usual")
+
+    @property
+    def control_drift(self) -> float:
+        """Largest relative change of the reference network's time."""
+        return MOST_DRIFT * self.tolerance
+
+    @property
+    def other_load(self) -> float:
+        """Processors that other programs may keep busy."""
+        return 0.2 * self.tolerance
+
+    @property
+    def clock_drop(self) -> float:
+        """Largest relative fall of the clock, where it can be read."""
+        return 0.1 * self.tolerance
+
+    @property
+    def stolen(self) -> float:
+        """Share of the processor's time that a hypervisor may give to others."""
+        return 0.02 * self.tolerance
 
 
 def undisturbed_control_ms(control_ms: Collection[float]) -> float:
-    """Time of the control network on an undisturbed machine: the lower quartile of its times, ms.
+    """Time of the reference network on a quiet machine: the lower quartile of its times, ms.
 
-    Disturbances make it slower. The first time may be disturbed, and other guests of the same host
-    can disturb half of a measurement.
+    Load makes it slower. The first time may be taken under load, and other guests of the same host
+    can slow half of a measurement.
     """
     return float(np.quantile(list(control_ms), 0.25, method="lower"))
 
@@ -118,7 +148,7 @@ def watch_disturbances(*, on_gpu: bool) -> Watch:
     limits, cores = StabilityConfig(), usable_cores()
     monitors: list[Monitor] = [
         OtherLoad(limits.other_load, cores),
-        Stolen(MOST_STOLEN, cores),
+        Stolen(limits.stolen, cores),
         Throttles(),
     ]
     return Watch(limits, [*monitors, gpu_throttling] if on_gpu else monitors)

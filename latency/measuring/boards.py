@@ -19,7 +19,6 @@ from latency.measuring.journal import Measurement, read
 from latency.measuring.settings import MeasureConfig
 from latency.probe import agent
 from latency.probe.board import BoardError, Timed
-from latency.probe.config import require_times
 from latency.probe.connection import LostConnectionError
 from latency.probe.pool import ProbeOutcome
 from latency.probe.settings import BoardPrecision
@@ -43,7 +42,6 @@ class LiveBoards:
             raise UserError(
                 f"precision={config.precision.value} is none of {', '.join(names)}, which boards know"
             )
-        require_times({"control_drift": config.control_drift})
         self._config, self._tell = config, tell
         connected = config.connect(
             config.addresses,

@@ -57,7 +57,7 @@ _OF_BOARDS = [each.name for each in fields(BoardsConfig)]
 _FREE = (
     *("networks", "repeats", "probes", "transfer", "minutes", "layers"),
     *("statistic", "on_disturbance", "out"),
-    *("stolen", *(each.name for each in fields(StabilityConfig))),
+    *(each.name for each in fields(StabilityConfig)),
     *_OF_BOARDS,
     "scenario",  # all of it is in the device id
 )

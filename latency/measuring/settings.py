@@ -10,7 +10,7 @@ from omegaconf import MISSING
 
 from edgenas_core.command.settings import group, setting
 from edgenas_core.inference.backend import Precision
-from edgenas_core.machine.stability import MOST_STOLEN, OnDisturbance, StabilityConfig
+from edgenas_core.machine.stability import OnDisturbance, StabilityConfig
 from edgenas_core.machine.timing import MeasureTiming, Statistic
 from edgenas_core.types.errors import UserError
 from latency.probe.address import addresses
@@ -87,9 +87,6 @@ class MeasureConfig(StabilityConfig, BoardsConfig):
     on_disturbance: OnDisturbance = setting(
         OnDisturbance.stop,
         "What to do with a measurement under load: stop, or flag it and leave it out of the table.",
-    )
-    stolen: float = setting(
-        MOST_STOLEN, "Share of the processor's time that a hypervisor may give to others."
     )
     timing: MeasureTiming = group(MeasureTiming)
     out: str = setting(

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from pathlib import Path
 from typing import final
 
 from edgenas_core.command.settings import setting
 from edgenas_core.machine.stability import StabilityConfig
 from edgenas_core.machine.timing import TimingConfig
-from edgenas_core.types.errors import UserError, require_at_least_1
+from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.base import Space
 from latency.probe.address import Connect, command_of, is_experimental, split_addresses
@@ -26,8 +25,8 @@ from latency.probe.settings import EXPERIMENTAL, BoardPrecision, ProbeSettings, 
 OPSET = 13
 """ONNX operator set that TensorRT 8.2 of JetPack 4.6 and everything newer reads."""
 
-_MOST = 100_000
-"""Largest value of a setting that is a time: charts have a bin for each millisecond."""
+PATIENCE = Patience()
+"""How long a board is waited for."""
 
 _WRITTEN = 8
 """Exported networks that are kept in memory, up to 6 MB each: a board may need one again."""
@@ -45,7 +44,7 @@ class Connected:
 
 @dataclass
 class BoardsConfig:
-    """Runtime to use on a board, how to reach it, and how long to wait for it."""
+    """Runtime to use on a board, and how to reach it."""
 
     runtime: Runtime = setting(
         Runtime.auto,
@@ -53,10 +52,7 @@ class BoardsConfig:
         "graph: one CUDA graph, of nas.measure on this machine.",
         heading="How a board is reached (docs/how-to/search-on-a-live-board.md)",
     )
-    env: list[str] = setting([], "Environment of the Python on the board: [OMP_NUM_THREADS=1].")
     python: str | None = setting(None, "Python of the board.", unset="its python3")
-    ssh_config: Path | None = setting(None, "Configuration of ssh.", unset="your own")
-    tries: int = setting(5, "Connections in a row that may fail.")
 
     def connect(
         self,
@@ -79,7 +75,6 @@ class BoardsConfig:
           UserError: if an address or a setting is malformed.
           LostConnectionError, BoardError: if a board cannot be used.
         """
-        require_at_least_1({"tries": self.tries})
         if self.runtime is Runtime.graph:
             raise UserError("runtime=graph is of this machine's GPU, device=cuda of nas.measure")
         export = lru_cache(_WRITTEN)(
@@ -126,26 +121,11 @@ class BoardsConfig:
         return boards
 
     def _connections(self, device: str) -> list[tuple[str, Callable[[], Connection]]]:
-        connect = Connect(
-            self.python,
-            None if self.ssh_config is None else self.ssh_config.expanduser(),
-            env=tuple(self.env),
-        )
+        connect = Connect(self.python)
         return [
             (address, partial(Connection, address, command_of(address, connect), connect.timeout_s))
             for address in split_addresses(device)
         ]
-
-
-def require_times(settings: dict[str, float | None]) -> None:
-    """Refuse settings that are not positive times of a sensible length.
-
-    Raises:
-      UserError: for the first of them.
-    """
-    for name, number in settings.items():
-        if number is not None and not 0 < number <= _MOST:
-            raise UserError(f"{name}={number:g} must be positive, {_MOST:,} at most")
 
 
 def exported(

@@ -52,6 +52,11 @@ class ProbeLatency:
     _doubted: set[str] = field(default_factory=set, repr=False)  # timed again
     _flagged: Counter[str] = field(default_factory=Counter, repr=False)
 
+    @property
+    def at_once(self) -> int:
+        """Number of boards."""
+        return len(self.pool.boards)
+
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference of the device's batch; new networks are timed.
 

@@ -57,7 +57,7 @@ class LookUp(ABC):
         missing = np.isnan(latencies.ms)
         if missing.any():
             text = self.space.text(architectures[missing][0])
-            way_out = "; latency.unmeasured=regression predicts such architectures and marks them"
+            way_out = "; latency=auto predicts such architectures and marks them"
             raise UnmeasuredError(
                 f"architecture {text} was not measured on {self.device}"
                 f"{way_out if self.source == 'table' else ''}"

@@ -24,9 +24,12 @@ from latency.models.plausibility import faster_than_others_say
 from latency.probe import agent
 from latency.probe.address import spoken
 from latency.probe.cache import Cache, CacheError, require_writable
-from latency.probe.config import BoardsConfig, exported, require_times
+from latency.probe.config import BoardsConfig, exported
 from latency.probe.oracle import ProbeLatency
 from latency.probe.settings import BoardPrecision
+
+_MOST_MS = 100_000
+"""Charts have a bin for each millisecond."""
 
 
 @final
@@ -146,11 +149,10 @@ class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
                 "latency.threads": self.threads,
             }
         )
-        require_times(
-            {
-                "latency.control_drift": self.control_drift,
-                "latency.unrunnable_ms": self.unrunnable_ms,
-            }
-        )
+        self.require_sensible("latency.tolerance")
+        if self.unrunnable_ms is not None and not 0 < self.unrunnable_ms <= _MOST_MS:
+            raise UserError(
+                f"latency.unrunnable_ms={self.unrunnable_ms:g} must be positive, {_MOST_MS:,} at most"
+            )
         if self.confirm_top < 0:
             raise UserError("latency.confirm_top must not be negative")

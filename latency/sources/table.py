@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from edgenas_core.command.settings import setting
+from edgenas_core.contention.scenario import scenario_named
 from edgenas_core.files.keyed_table import data_folder
 from edgenas_core.files.time_unit import TimeUnit
 from edgenas_core.machine.timing import Statistic
@@ -23,11 +24,12 @@ from latency.base import LatencyConfig, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import (
     MeasuredLatency,
+    device_named,
     input_caveats,
     not_read,
     open_table,
 )
-from latency.devices.registry import Processor, TimedDevice, solo_id
+from latency.devices.registry import SCENARIO_MARK, Processor, TimedDevice, solo_id
 from latency.models.plausibility import implausibly_fast
 from latency.models.process import uncertainty_of
 from latency.models.regression import (
@@ -45,11 +47,7 @@ _DOUBTFUL_ERROR = 0.1
 """A median error on held-out architectures above this is worth a warning."""
 
 
-class Unmeasured(Enum):
-    """Answer of a table for an architecture that was not measured: an error, or a prediction."""
-
-    error = "error"
-    regression = "regression"  # a model's prediction, marked as one
+_TAILS = tuple(f"@{tail.value}" for tail in Statistic if tail is not Statistic.median)
 
 
 class Implausible(Enum):
@@ -72,6 +70,22 @@ class DeviceColumnConfig(LatencyConfig):
         unset="that of its name or the file's, else ms",
     )
 
+    def in_scenario(self, device: str, scenario: str, space: Space) -> str:
+        """Id of a device while the work of a scenario runs beside the network.
+
+        Raises:
+          UserError: if there is no such scenario, or the device's name has one, or a statistic.
+        """
+        suffix = scenario_named(scenario).suffix
+        if SCENARIO_MARK in device:
+            raise UserError(f"device={device} has a scenario in its name; leave out scenario=")
+        if device.endswith(_TAILS):
+            raise UserError(
+                f"device={device} has a statistic in its name; with scenario= name the device alone, "
+                f"and latency.statistic="
+            )
+        return device_named(space, device, self.statistic).id.partition("@")[0] + suffix
+
 
 @final
 @dataclass
@@ -87,20 +101,16 @@ class AutoLatencyConfig(DeviceColumnConfig):
         listed, measured = open_table(space, device, self.statistic, self.unit)
         if measured is None:
             return predicted_table(space, listed, None, task)
-        unmeasured = Unmeasured.regression
         return _measured_table(
-            space, listed, measured, task, unmeasured=unmeasured, implausible=self.implausible
+            space, listed, measured, task, is_filled=True, implausible=self.implausible
         )
 
 
 @final
 @dataclass
 class TableLatencyConfig(DeviceColumnConfig):
-    """Measurements in any latency CSV of the data folder; see `edgenas_core.files.keyed_table`."""
+    """Measurements in any latency CSV of the data folder (`edgenas_core.files.keyed_table`), and nothing else."""
 
-    unmeasured: Unmeasured = setting(
-        Unmeasured.error, "What is done about architectures that the table lacks."
-    )
     implausible: Implausible = setting(
         Implausible.set_aside, "What is done with implausibly fast times of a table."
     )
@@ -119,7 +129,7 @@ class TableLatencyConfig(DeviceColumnConfig):
             listed,
             measured,
             task,
-            unmeasured=self.unmeasured,
+            is_filled=False,
             implausible=self.implausible,
         )
 
@@ -181,7 +191,7 @@ def _measured_table(
     measured: MeasuredLatency,
     task: Task,
     *,
-    unmeasured: Unmeasured,
+    is_filled: bool,  # whether a model predicts what was not measured
     implausible: Implausible,
 ) -> TableLatency:
     is_own = not is_published(space, device, measured)
@@ -193,14 +203,14 @@ def _measured_table(
         faults = implausibly_fast(space, device, measured.architectures, measured.values_ms)
     if faults.any():
         if not np.isnan(measured.values_ms).any():  # what is complete stays so
-            unmeasured = Unmeasured.regression
+            is_filled = True
         measured = replace(measured, values_ms=np.where(faults, np.nan, measured.values_ms))
     missing = np.isnan(measured.values_ms) if isinstance(space, Enumerable) else None
     others = "all others" if missing is None else f"{missing.sum():,}"
     parts = [f"table: {device.source}, {measured.count:,} measured architectures"]
     fill = None
     if missing is None or missing.any():
-        if unmeasured is Unmeasured.regression:
+        if is_filled:
             fill = _fill(space, device, measured, missing, task, is_own=is_own)
         parts.append(f"{others} {'not measured' if fill is None else fill.description}")
     if faults.any():

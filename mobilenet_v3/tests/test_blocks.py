@@ -90,7 +90,7 @@ def test_a_network_takes_as_long_as_its_blocks_and_other_sides_are_not_searched(
     assert (part.normal(sampled) == sampled).all()
 
 
-@pytest.mark.parametrize("config", [UniformConfig(batch_size=16), RnnConfig(**RNN)])
+@pytest.mark.parametrize("config", [UniformConfig(), RnnConfig(**RNN)])
 def test_a_search_asks_for_measured_sides_alone(config):
     part = SPACE.known_part(lambda rows: np.isin(rows[:, 0], [8, 16]))
     controller = config.build(part, [0])

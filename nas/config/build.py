@@ -48,13 +48,13 @@ NAMES: dict[str, dict[str, str]] = {
         # `_schema`: conf/controller/ holds the values
         "reinforce_schema": "controller.policy.reinforce:ReinforceConfig",
         "rnn_schema": "controller.policy.rnn:RnnConfig",
-        "guided_schema": "controller.model_based.guided:GuidedConfig",
-        "uniform_schema": "controller.uniform:UniformConfig",
+        "guided": "controller.model_based.guided:GuidedConfig",
+        "uniform": "controller.uniform:UniformConfig",
         "evolution_schema": "controller.evolution:EvolutionConfig",
-        "local_search_schema": "controller.local_search:LocalSearchConfig",
-        "exhaustive_schema": "controller.exhaustive:ExhaustiveConfig",
-        "nsga2_schema": "controller.libraries.settings:Nsga2Config",
-        "tpe_schema": "controller.libraries.settings:TpeConfig",
+        "local_search": "controller.local_search:LocalSearchConfig",
+        "exhaustive": "controller.exhaustive:ExhaustiveConfig",
+        "nsga2": "controller.libraries.settings:Nsga2Config",
+        "tpe": "controller.libraries.settings:TpeConfig",
     },
     "accuracy": {
         "auto": "nas.accuracy.table:AutoAccuracyConfig",
@@ -68,7 +68,6 @@ NAMES: dict[str, dict[str, str]] = {
         "layers": "latency.sources.layers:LayersLatencyConfig",
         "probe": "latency.sources.probe:ProbeLatencyConfig",
         "transfer": "latency.sources.transfer:TransferLatencyConfig",
-        "corun": "latency.sources.corun:CorunLatencyConfig",
         "published": "latency.sources.published:PublishedLatencyConfig",
     },
 }

@@ -8,7 +8,7 @@ or a function: `reward(accuracy, latency_ms)`, `accuracy(architectures)`, `laten
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, is_dataclass, make_dataclass
+from dataclasses import fields, is_dataclass, make_dataclass
 from typing import Any, final
 
 import numpy as np
@@ -71,7 +71,7 @@ def config_of(group: str, part: Any) -> type[Any]:
         namespace["needs_device"] = False
     made: type[Any] = make_dataclass(
         _name(part).replace("lambda", "own"),
-        [("batch_size", int, field(default=1))] if base is ControllerConfig else [],
+        [],
         bases=(base,),
         namespace=namespace,
     )

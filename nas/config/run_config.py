@@ -76,11 +76,11 @@ class RunConfig:
         "two; probe: live on a board, docs/how-to/search-on-a-live-board.md; transfer: a new device's few times, "
         "latency.probes=<file> of nas.transfer; layers: the sum of a network's layers, which nas.measure layers= "
         "measured; published: a microcontroller's, from published times of other networks; mapped: the network may run on another device, "
-        "'latency.left=[<device> 9ms]'; corun: while other work goes on, scenario=.",
+        "'latency.left=[<device> 9ms]'.",
     )
     scenario: str | None = setting(
         None,
-        "Work beside the network, of latency=corun: hog, hog_held, beside_nb201, beside_resnet50, drone, "
+        "Work beside the network, in tables that were measured so: hog, hog_held, beside_nb201, beside_resnet50, drone, "
         "small_memory, on a GPU gpu_hog, gpu_hog_held, sm16, or a .yaml of your own; "
         "docs/how-to/when-the-board-is-busy.md.",
     )
@@ -254,7 +254,7 @@ def _on_chip(config: _Config, device: str) -> _Config:
 def live_settings(
     chosen: Mapping[str, Any], default_device: str = "", *, takes_addresses: bool = False
 ) -> dict[str, str]:
-    """Settings to add where those of a live board are named, as latency.tries, and no source of latencies.
+    """Settings to add where those of a live board are named, as latency.python, and no source of latencies.
 
     Args:
       chosen: settings by their full names.
@@ -304,7 +304,7 @@ def oracle_of(config: RunConfig, limit_ms: float, space: SearchSpace, task: Task
       UserError: if it cannot answer for this device.
     """
     config.latency.require_limit(limit_ms)
-    oracle = config.latency.build(_device(config), space, task)
+    oracle = config.latency.build(_device(config, space), space, task)
     if config.RAM is not None and "+" in config.RAM and hasattr(oracle, "with_fast_memory"):
         oracle = oracle.with_fast_memory(memory_parts("RAM", config.RAM)[0])
     if config.E is not None and isinstance(oracle, OnSeveralDevices):
@@ -335,7 +335,7 @@ def require_confidence(problem: SearchProblem) -> None:
         )
 
 
-def _device(config: RunConfig) -> str:
+def _device(config: RunConfig, space: SearchSpace) -> str:
     """Device name for the latency source; the addresses of a list are separated by spaces."""
     if config.device is None and not config.latency.needs_device:
         return UNNAMED_DEVICE
@@ -348,8 +348,8 @@ def _device(config: RunConfig) -> str:
             f"board=<name>` times another"
         )
     device = addresses(config.device)
-    if config.scenario is not None and not hasattr(config.latency, "scenario"):
-        raise UserError(f"scenario={config.scenario} is for latency=corun; add it")
+    if config.scenario is not None:
+        device = config.latency.in_scenario(device, config.scenario, space)
     if "://" in device and not config.latency.is_live:
         raise UserError(f"device={device} is an address of a board; add latency=probe to ask it")
     return device

@@ -20,17 +20,11 @@ from edgenas_core.files.safe_yaml import flat
 from edgenas_core.types.errors import UserError
 from nas.spaces.trusted_code import MARK
 
-_STARTS = ("ssh_config", "python", "env")
+_STARTS = ("python",)
 """Names of settings that decide which program is started."""
 
-_WAITS = tuple(
-    f"latency.{name}"
-    for name in (
-        *("on_disturbance", "control_drift", "other_load", "clock_drop"),
-        "tries",
-    )
-)
-"""Settings that only say how a live board is waited for, which a resumed run may change."""
+_WAITS = ("latency.on_disturbance", "latency.tolerance")
+"""Settings that only say what becomes of times under load, which a resumed run may change."""
 
 
 def waiting(words: Sequence[str], latency: str) -> list[str]:

@@ -119,7 +119,6 @@ class ExportConfig(BoardsConfig):
         "Formats to write; tflite needs the extra `tflite`, and frigate beside one of them.",
     )
     batch: Any = setting(1, "Images of one inference, a number or dynamic.")
-    seed: int = setting(0, "Seed of untrained weights.")
     opset: int = setting(13, "Opset of the ONNX files, 9 to 17; TensorRT 8.2 reads 13.")
     device: str | None = setting(
         None,
@@ -154,8 +153,6 @@ class ExportConfig(BoardsConfig):
           UserError: naming the first of them.
         """
         self.timing.config()
-        if not 0 <= self.seed < 2**63:
-            raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
         if not 9 <= self.opset <= 17:
             raise UserError(
                 f"opset={self.opset} is not between 9 and 17; TensorRT 8.2 reads up to 13"

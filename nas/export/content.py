@@ -188,7 +188,7 @@ def _write(folder: Path, subject: ExportSubject, config: ExportConfig) -> _Writt
     """Write the network as Python and weights, and in each format and precision."""
     space, architecture, task = subject.space, subject.architecture, subject.task
     if subject.weights is None:
-        network = initialise(space, architecture, task, config.seed)
+        network = initialise(space, architecture, task)
     else:
         network = with_weights(space, architecture, task, subject.weights)
     inputs, inputs_are = _compared_inputs(subject)
@@ -264,7 +264,6 @@ def _describe(
         searched=subject.searched,
         input_shape=(config.fixed_batch, *written.inputs.shape[1:]),
         opset=opset_of(written.files, config.opset),
-        seed=config.seed,
         parameters=sum(parameter.numel() for parameter in written.network.parameters()),
         forms=forms,
         sample=sample,

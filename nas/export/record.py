@@ -74,7 +74,6 @@ class Export:
     searched: Searched | None
     input_shape: tuple[int | None, ...]  # None for a batch of any size
     opset: int
-    seed: int
     parameters: int
     forms: tuple[Form, ...]
     sample: int  # test images in the export

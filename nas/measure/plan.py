@@ -41,6 +41,7 @@ def completed(config: MeasureConfig, task: Task) -> MeasureConfig:
             "timing.samples": config.timing.samples,
         }
     )
+    config.require_sensible()
     if config.minutes is not None and not 0 < config.minutes < math.inf:
         raise UserError(f"minutes={config.minutes:g} must be above 0")
     if config.seed < 0:

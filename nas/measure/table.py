@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from edgenas_core.command.console import say
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
 from edgenas_core.files.file_lock import held
 from edgenas_core.files.keyed_table import write_csv_table
-from edgenas_core.machine.stability import MOST_STOLEN, StabilityConfig
+from edgenas_core.machine.stability import StabilityConfig
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
@@ -159,8 +158,8 @@ def _measured(
     times_ms = measured_ms(rows, config.statistic)
     if not times_ms:
         raise UserError(
-            f"every one of the {len(rows)} measurements in {folder.path} was taken under load, according to "
-            f"the journals there; stop other work on the machine, or allow more with other_load= and the like "
+            f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
+            f"there say; make the machine quiet, or allow more with tolerance= "
             f"(docs/how-to/measure-a-machine.md)"
         )
     architectures = np.stack([space.parse(arch) for arch in times_ms])
@@ -195,9 +194,8 @@ def _in_words(origin: dict[str, Any]) -> str:
     of_all = "" if distinct_networks is None else f" of {distinct_networks:,}"
     fast = len(origin["implausibly_fast_but_confirmed"])
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
-    limits, usual = origin["settings"], {**asdict(StabilityConfig()), "stolen": MOST_STOLEN}
-    unusual = [f"{name}={limits[name]:g}" for name in usual if limits[name] != usual[name]]
-    by = f" by the limits given ({', '.join(unusual)})" if unusual else ""
+    tolerance = origin["settings"]["tolerance"]
+    by = "" if tolerance == StabilityConfig().tolerance else f" by tolerance={tolerance:g}"
     return (
         f"{origin['networks_measured']:,}{of_all} networks measured without load{by}{noise}{doubt}"
     )

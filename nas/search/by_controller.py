@@ -97,12 +97,14 @@ class ByController:
 
     def _batches(self, asked: OnAsked, check: Callable[[], None]) -> Iterator[Trials]:
         config, before, source = self._config, self._replayed, self._experiment.source
+        oracle = self._problem.oracle
+        at_once = oracle.at_once if isinstance(oracle, LiveOracle) else 1
         if source is None:
             return search(
                 self._controller,
                 self._problem,
                 budget=config.budget,
-                batch_size=config.controller.batch_size,
+                batch_size=max(config.controller.batch_size, at_once),
                 first=before.asked,
                 on_asked=asked,
             )

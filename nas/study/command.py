@@ -51,7 +51,7 @@ _ABOUT = """
 Compare rewards or searchers over devices, limits and seeds.
 
   python -m nas.study experiment=thesis
-  python -m nas.study rewards=[constrained] controllers=[rnn,evolution] compare=controller reference=rnn
+  python -m nas.study rewards=[constrained] controllers=[rnn,evolution]
   python -m nas.study resume=runs/2026-11-21/09-00-00-thesis
 
 Ready-made (conf/experiment/): experiment=smoke (a minute), thesis, searchers, help, scenarios, tail

@@ -27,7 +27,8 @@ class StudyConfig:
 
     A reward or controller is its name, followed by settings that differ from its defaults:
     `rnn lr=0.002`. A limit is a time, or the share of the architectures that meet it on the device:
-    `30%`. The product of `grid` is searched beside the defaults.
+    `30%`; it goes with every device that has none of its own, as in `jetson-nano/fp32/b1@17ms`. The
+    product of `grid` is searched beside the defaults.
     """
 
     space: str = setting(MISSING, "Search space.", heading="What to search (lists: name=[a,b])")
@@ -35,32 +36,37 @@ class StudyConfig:
         ["proposed", "mnasnet", "constrained"],
         'Rewards, each with settings that differ from its defaults: "mnasnet exponent_beyond=-1".',
     )
-    controllers: list[str] = setting(["rnn"], 'Controllers, likewise: "rnn lr=0.002 batch_size=4".')
+    controllers: list[str] = setting(
+        ["rnn"],
+        'Controllers, each with settings that differ from its defaults: "rnn lr=0.002 batch_size=4".',
+    )
     devices: list[str] = setting(
-        MISSING, "Device ids; `python -m nas.data list` shows those of the tables."
+        MISSING,
+        "Device ids, which `python -m nas.data list` shows; one may have its own limit: help-gold-6226@11ms.",
     )
     limits: list[str] = setting(
-        ["17ms"], "Times, or shares of the architectures that meet them: 30%."
+        ["17ms"],
+        "Limits of the other devices: times, or shares of the architectures that meet them: 30%.",
     )
-    problems: list[str] = setting([], "In addition to devices x limits: help-gold-6226@11ms.")
     seeds: int = setting(32, "Searches of each setting.")
     budget: int = setting(5000, "Architectures that each search samples.")
     grid: list[str] = setting(
         [], "Settings to vary beside the defaults: 'grid=[\"controller.lr=0.001,0.01\"]'."
     )
-    grid_devices: list[str] = setting([], "Devices of the grid; [] for all.")
-    grid_rewards: list[str] = setting([], "Rewards of the grid; [] for all.")
     dataset: str = setting("auto", "Task of the space.")
     split: Split = setting(Split.auto, "Images that accuracies are of; auto: validation if known.")
     epochs: int = setting(MISSING, "Training length that accuracies are of.")
     accuracy: AccuracyConfig = setting(MISSING, "Source of the accuracies, as of nas.search.")
     latency: LatencyConfig = setting(MISSING, "Source of the latencies, as of nas.search.")
     scenario: str | None = setting(
-        None, "Work beside the networks of every device, with latency=corun."
+        None, "Work beside the networks of every device, in tables that were measured so."
     )
-    compare: Axis = setting(Axis.reward, "What is compared.", heading="What to compare")
-    reference: str = setting(
-        "proposed", "Reward or controller that the others are tested against; '' for none."
+    reference: str | None = setting(
+        None,
+        "Reward or controller that the others are tested against; '' for none. Controllers are compared if it is one, "
+        "or if there is one reward.",
+        unset="the first",
+        heading="What to compare",
     )
     workers: int | None = setting(
         None, "Processes at once.", unset="one a processor", heading="Where and how"
@@ -74,6 +80,23 @@ class StudyConfig:
         "Folder of a study to go on with; finished settings are not searched again.",
         unit="path",
     )
+
+    @property
+    def compare(self) -> Axis:
+        """What is compared: controllers if the reference is one, or if there is one reward, which it is not."""
+        names_reward = len(self.rewards) > 1 or self.reference in self.rewards
+        is_reward = names_reward and self.reference not in self.controllers
+        return Axis.reward if is_reward else Axis.controller
+
+    @property
+    def compared(self) -> list[str]:
+        """The rewards or controllers that are compared."""
+        return self.controllers if self.compare is Axis.controller else self.rewards
+
+    @property
+    def tested_against(self) -> str:
+        """The reference; empty if there is none."""
+        return self.compared[0] if self.reference is None else self.reference
 
 
 FREE = ("workers", "out", "resume")

@@ -30,7 +30,7 @@ from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace, searched_part, task_named
 from nas.spaces.registry import space_named
 from nas.study.answers import Answers, answers_about_all
-from nas.study.config import Axis, StudyConfig
+from nas.study.config import StudyConfig
 from nas.study.problems import Problems
 from nas.trials.problem import RewardedProblem
 from nas.trials.survey import Survey
@@ -111,9 +111,9 @@ def make_plan(composed: DictConfig) -> Plan:
     exact = not problems.why_not_exact
     maker = _Maker(space, config.budget)
     jobs: dict[Setting, StudyJob] = {}
-    for name, rewards, overrides in _parts(config, list(problems.named)):
+    for name, overrides in _parts(config, list(problems.named)):
         for (device, limit_ms), reward, controller in product(
-            problems.named[name], rewards, config.controllers
+            problems.named[name], config.rewards, config.controllers
         ):
             setting = Setting(reward, controller, device, limit_ms, overrides)
             scored = maker.reward(reward, limit_ms, overrides)
@@ -157,13 +157,12 @@ def _check(composed: DictConfig) -> StudyConfig:
     if not isinstance(config, StudyConfig):
         raise TypeError(f"composed a {type(config).__name__}, not a StudyConfig")
     _require_counts(config)
-    for name in ("rewards", "controllers"):
+    for name in ("rewards", "controllers", "devices", "limits"):
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
             raise UserError(f"{name}={_list(values)} must name at least one, and none twice")
-    if not (config.problems or (config.devices and config.limits)):
-        raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
-    _require_comparison(config)
+    if config.tested_against and config.tested_against not in config.compared:
+        raise not_one_of("reference", config.tested_against, config.compared)
     return config
 
 
@@ -182,39 +181,13 @@ def _require_counts(config: StudyConfig) -> None:
         )
 
 
-def _require_comparison(config: StudyConfig) -> None:
-    """Check that the compared axis varies, and that the reference is one of its values."""
-    compared, others = config.rewards, config.controllers
-    if config.compare is Axis.controller:
-        compared, others = others, compared
-    if len(compared) == 1 < len(others):
-        other = Axis.controller if config.compare is Axis.reward else Axis.reward
-        raise UserError(
-            f"compare={config.compare.value}, but only the {other.value}s differ; write "
-            f"compare={other.value} reference={others[0]}"
-        )
-    if config.reference and config.reference not in compared:
-        raise not_one_of("reference", config.reference, compared)
-
-
-def _parts(
-    config: StudyConfig, devices: Sequence[str]
-) -> Iterator[tuple[str, Sequence[str], tuple[str, ...]]]:
-    """(device, rewards, overrides): the defaults everywhere, then the grid where it is wanted."""
-    for device in devices:
-        yield device, config.rewards, ()
+def _parts(config: StudyConfig, devices: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(device, overrides): the defaults of all devices, then their points of the grid."""
     axes = [_axis(text) for text in config.grid]
-    for chosen, names, what in (
-        (config.grid_devices, devices, "grid_devices"),
-        (config.grid_rewards, config.rewards, "grid_rewards"),
-    ):
-        unknown = [name for name in chosen if name not in names]
-        if unknown:
-            raise not_one_of(what, unknown[0], names)
-    if axes:
-        rewards = config.grid_rewards or config.rewards
-        for device, point in product(config.grid_devices or devices, product(*axes)):
-            yield device, rewards, point
+    for device in devices:
+        yield device, ()
+    for device, point in product(devices, product(*axes) if axes else ()):
+        yield device, point
 
 
 def _axis(text: str) -> list[str]:

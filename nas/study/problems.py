@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -18,6 +19,9 @@ from nas.accuracy.base import Accuracy
 from nas.spaces.base import SearchSpace
 from nas.study.config import StudyConfig
 from nas.trials.survey import Survey, describe_limit, require_complete, survey
+
+_LIMIT = re.compile(r"[\d.]+(us|ms|s|%)")
+"""Distinguishes the limit of `device@17ms` from the statistic of `device@p99`."""
 
 
 @final
@@ -48,7 +52,9 @@ class Problems:
 
     def _add(self, name: str, limit: str) -> None:
         if name not in self._by_name:
-            self._by_name[name] = self._config.latency.build(name, self._space, self._task)
+            latency, scenario = self._config.latency, self._config.scenario
+            device = latency.in_scenario(name, scenario, self._space) if scenario else name
+            self._by_name[name] = latency.build(device, self._space, self._task)
         oracle = self._by_name[name]
         limit_ms = self._limit_ms(limit, oracle)
         problem = (oracle.device, limit_ms)
@@ -75,7 +81,7 @@ class Problems:
         if whole is None:
             raise UserError(
                 f"limits={text} needs answers about the whole space, but {self.why_not_exact}; use "
-                f"problems=[device@time]"
+                f"a time"
             )
         return round(float(np.quantile(whole.latency_ms, share)), 4)
 
@@ -93,10 +99,10 @@ class Problems:
 
 
 def _named_limits(config: StudyConfig) -> Iterator[tuple[str, str]]:
-    """Devices with their limits."""
-    yield from product(config.devices, config.limits)
-    for problem in config.problems:
-        device, at, limit = problem.rpartition("@")
-        if not at:
-            raise UserError(f"problems={problem} is not of the form device@limit, as x/b1@17ms")
-        yield device, limit
+    """Each device with its own limit, or with those of all."""
+    for name in config.devices:
+        device, at, limit = name.rpartition("@")
+        if at and _LIMIT.fullmatch(limit):
+            yield device, limit
+        else:
+            yield from product([name], config.limits)

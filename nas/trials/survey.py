@@ -127,7 +127,7 @@ def with_margin(
     return np.asarray(np.where(is_predicted(kinds), latency_ms * math.exp(margin), latency_ms))
 
 
-FILLED = "latency=auto, or latency=table latency.unmeasured=regression, predicts and marks them"
+FILLED = "latency=auto predicts and marks them"
 """The way out of a table with holes."""
 
 

@@ -204,7 +204,7 @@ def probed(folder, _number):
     """A search on a board, which is another process here."""
     settings = {
         "latency.python": sys.executable, "latency.cache": folder / "cache",
-        "latency.runtime": "onnxruntime", "latency.tries": 3,
+        "latency.runtime": "onnxruntime",
         "latency.on_disturbance": "flag", "latency.confirm_top": 1,
         "controller.batch_size": 2, **{f"latency.timing.{name}": value for name, value in QUICK.items()},
     }  # fmt: skip

@@ -28,13 +28,13 @@ class QuickGuided(GuidedConfig):
 CONFIGS = {
     "rnn": RnnConfig(batch_size=4, lr=0.02, entropy_weight=0.01),
     "reinforce": ReinforceConfig(batch_size=4, lr=0.02, horizon=300),
-    "guided": QuickGuided(batch_size=4),
-    "uniform": UniformConfig(batch_size=4),
-    "evolution": EvolutionConfig(batch_size=4, population_size=20),
-    "local_search": LocalSearchConfig(batch_size=4),
-    "exhaustive": ExhaustiveConfig(batch_size=4),
-    "nsga2": Nsga2Config(batch_size=4),
-    "tpe": TpeConfig(batch_size=4),
+    "guided": QuickGuided(),
+    "uniform": UniformConfig(),
+    "evolution": EvolutionConfig(population_size=20),
+    "local_search": LocalSearchConfig(),
+    "exhaustive": ExhaustiveConfig(),
+    "nsga2": Nsga2Config(),
+    "tpe": TpeConfig(),
 }
 every_controller = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 

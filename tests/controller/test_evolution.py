@@ -17,7 +17,7 @@ class Greedy(EvolutionConfig):
 
 
 def evolution(seeds=(0, 1), kind=EvolutionConfig):
-    return kind(batch_size=1, population_size=POPULATION).build(SPACE, seeds)
+    return kind(population_size=POPULATION).build(SPACE, seeds)
 
 
 def rewards_of(architectures):
@@ -72,7 +72,7 @@ def test_a_child_differs_from_one_of_the_population_at_exactly_one_position():
 
 
 def test_every_other_option_of_every_position_is_as_likely():
-    config = EvolutionConfig(batch_size=1, population_size=1)
+    config = EvolutionConfig(population_size=1)
     controller = config.build(Box(3, 1, 4), [0])
     learn(controller, np.array([[[2, 0, 1]]]), np.array([[1.0]]))
 

@@ -14,7 +14,7 @@ SIZE = 24
 
 @pytest.mark.parametrize("batch_size", [1, 5, 24, 100])
 def test_every_architecture_comes_once_and_then_again_in_the_same_order(batch_size):
-    controller = ExhaustiveConfig(batch_size).build(SPACE, [0, 1])
+    controller = ExhaustiveConfig().build(SPACE, [0, 1])
 
     batches = [controller.sample(batch_size) for _ in range(-(-2 * SIZE // batch_size))]
 
@@ -26,9 +26,9 @@ def test_every_architecture_comes_once_and_then_again_in_the_same_order(batch_si
 
 def test_a_space_that_is_too_large_is_refused():
     with pytest.raises(ValueError, match="244,140,625"):
-        ExhaustiveConfig(1).build(Box(*(5,) * 12), [0])
+        ExhaustiveConfig().build(Box(*(5,) * 12), [0])
 
 
 def test_a_space_that_cannot_be_listed_is_refused_with_a_way_out():
     with pytest.raises(ValueError, match=r"controller=exhaustive.*listed.*controller=uniform"):
-        ExhaustiveConfig(1).build(Stages(), [0])
+        ExhaustiveConfig().build(Stages(), [0])

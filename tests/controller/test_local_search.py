@@ -41,7 +41,7 @@ def advance(controller, samples, rewards_of, batch_size=1):
 
 @pytest.mark.parametrize("batch_size", [1, 7, 50])
 def test_no_architecture_is_proposed_twice(batch_size):
-    controller = LocalSearchConfig(batch_size).build(SPACE, range(3))
+    controller = LocalSearchConfig().build(SPACE, range(3))
 
     sampled = advance(controller, 1400, rugged, batch_size)
 
@@ -59,7 +59,7 @@ def test_the_whole_space_is_covered_once_and_then_the_best_of_it_repeats(
 ):
     size = int(np.prod(num_choices))
     rewards = np.random.default_rng(seed).permutation(size).reshape(num_choices) / size
-    controller = LocalSearchConfig(batch_size).build(Box(*num_choices), [seed])
+    controller = LocalSearchConfig().build(Box(*num_choices), [seed])
 
     steps = -(-size // batch_size) * batch_size
     sampled = advance(
@@ -95,7 +95,7 @@ def standing(controller):
 
 
 def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_optimum():
-    controller = LocalSearchConfig(1).build(Box(*SMALL), [0])
+    controller = LocalSearchConfig().build(Box(*SMALL), [0])
     evaluated, here, restarts = {}, None, 0
 
     for _ in range(200):
@@ -120,7 +120,7 @@ def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_
 
 
 def test_the_optimum_of_a_unimodal_problem_is_found_in_few_queries():
-    controller = LocalSearchConfig(1).build(SPACE, range(50))
+    controller = LocalSearchConfig().build(SPACE, range(50))
 
     sampled = advance(controller, 200, unimodal)
 
@@ -130,7 +130,7 @@ def test_the_optimum_of_a_unimodal_problem_is_found_in_few_queries():
 
 
 def test_its_neighbours_come_in_an_order_that_the_seed_decides():
-    controller = LocalSearchConfig(1).build(SPACE, range(40))
+    controller = LocalSearchConfig().build(SPACE, range(40))
     start = controller.sample(1)
     learn(controller, start, np.zeros((40, 1)))
 
@@ -141,7 +141,7 @@ def test_its_neighbours_come_in_an_order_that_the_seed_decides():
 
 
 def test_the_mode_is_the_best_seen():
-    controller = LocalSearchConfig(1).build(SPACE, range(3))
+    controller = LocalSearchConfig().build(SPACE, range(3))
 
     sampled = advance(controller, 300, rugged)
 

@@ -80,7 +80,7 @@ def found(tmp_path_factory):
         "reward": FasterIsBetter(weight=0.25),
         "accuracy": own_accuracy,
         "latency": lambda rows: 1.0 + rows.sum(1),
-        "controller": lambda space, seeds: UniformConfig(1).build(space, seeds),
+        "controller": lambda space, seeds: UniformConfig().build(space, seeds),
     }
     with pytest.raises(Enough):
         edgenas.search(
@@ -315,7 +315,6 @@ def test_samples_of_a_study_about_a_whole_space_have_its_numbers(search, tmp_pat
     study = edgenas.study(
         controllers=["uniform", "evolution"],
         rewards=["mnasnet"],
-        compare="controller",
         reference="uniform",
         limits=["11ms"],
         seeds=1,
@@ -416,7 +415,6 @@ def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
 
     torch.set_num_threads(2)
     cores = os.sched_getaffinity(0)
-    quiet = dict.fromkeys(("control_drift", "other_load", "stolen"), 1000) | {"clock_drop": 1}
     quick = {"samples": 3, "settle_s": 0.01}
 
     path = edgenas.measure(
@@ -426,7 +424,7 @@ def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
         out=tmp_path,
         settings={
             "repeats": 0,
-            **quiet,
+            "tolerance": 20_000,
             **{f"timing.{name}": value for name, value in quick.items()},
         },
         quiet=True,

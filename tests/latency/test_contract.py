@@ -72,7 +72,7 @@ def test_a_table_names_the_architecture_that_it_lacks_and_the_way_out():
     oracle = make_table(SMALL, ROWS, np.where(TABLE_MS == 24, np.nan, TABLE_MS), source="table")
 
     assert isinstance(oracle, TableLatency)
-    with pytest.raises(UnmeasuredError, match=r"2\.1\.3.*unmeasured=regression"):
+    with pytest.raises(UnmeasuredError, match=r"2\.1\.3.*latency=auto"):
         oracle.answer(ROWS[[0, 23]])
     assert oracle.look_up(ROWS[[0, 23]]).kind.tolist() == [Kind.measured, Kind.missing]
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from benchmarks.fitting.nas_bench_201.bundled_table import write_bundled
 from edgenas_core.command.exit_status import one_line_errors
 from edgenas_core.files.atomic_file import replacing
-from edgenas_core.machine.stability import StabilityConfig
+from edgenas_core.machine.stability import MOST_DRIFT, StabilityConfig
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.errors import UserError
 from latency.devices.bundled import TABLE_SUFFIX, read_bundled
@@ -32,7 +31,7 @@ FOLDER = Path(plugin.__file__).with_name("measured")
 
 _MACHINE_ONLY = ("out", "core", "shard", "on_disturbance", "minutes")
 """Settings that say nothing of the times."""
-_PLACES = ("ssh_config", "python")
+_PLACES = ("ssh_config", "python", "env")
 """Settings that are paths on the board or on this machine."""
 
 
@@ -90,12 +89,10 @@ def _read(origin: Path) -> tuple[dict[str, Any], StabilityConfig]:
         settings = {
             k: v for k, v in facts["settings"].items() if k not in (*_MACHINE_ONLY, *_PLACES)
         }
-        limits = settings.get("quiet")  # earlier versions had a group of them
-        if limits is None:
-            limits = {each.name: settings[each.name] for each in fields(StabilityConfig)}
-        quiet = StabilityConfig(
-            **{name: float(limit) for name, limit in limits.items() if name != "stolen"}
-        )
+        tolerance = settings.get("tolerance")
+        if tolerance is None:  # earlier versions had a limit for each
+            tolerance = settings.get("quiet", settings)["control_drift"] / MOST_DRIFT
+        quiet = StabilityConfig(float(tolerance))
         statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise UserError(

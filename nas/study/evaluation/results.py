@@ -177,7 +177,7 @@ def _compare(
     measures: Sequence[Measure],
     values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]],
 ) -> Iterator[Comparison]:
-    if not config.reference:
+    if not config.tested_against:
         return
     for measure in measures:
         if measure.name not in TESTED[config.compare]:
@@ -185,9 +185,9 @@ def _compare(
         tested = []
         for other, others in values.items():
             if config.compare is Axis.reward:
-                reference = replace(other, reward=config.reference)
+                reference = replace(other, reward=config.tested_against)
             else:
-                reference = replace(other, controller=config.reference)
+                reference = replace(other, controller=config.tested_against)
             if other != reference and reference in values:
                 ours, theirs = (
                     _less_is_better(measure, v[measure.name]) for v in (values[reference], others)

@@ -128,7 +128,7 @@ def test_other_devices_are_named_once_each_with_a_time(left, expected):
     [
         ("latency.limit=5ms", r"latency\.limit=5ms .*T=5ms"),
         ("E=5mJ", r"E=5mJ .*device=h200"),
-        ("scenario=hog", "is for latency=corun"),
+        ("scenario=hog", "scenario=hog .*latency=auto"),
         ("device=ssh://board", "add latency=probe"),
     ],
 )

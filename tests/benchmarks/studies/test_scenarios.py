@@ -61,7 +61,6 @@ def found(request, tmp_path, once):
         f"devices=['{BOARD}','{BESIDE}','{BESIDE}@p99']",
         "rewards=[constrained]",
         "controllers=[local_search]",
-        "compare=controller",
         "reference=''",
         "limits=[14ms]",
         "seeds=20",

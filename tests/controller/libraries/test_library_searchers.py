@@ -8,7 +8,7 @@ from toy_spaces import Box, Evaluated
 from controller.libraries.settings import Nsga2Config, TpeConfig
 
 SPACE = Box(5, 5, 5, 5, 5, 5)
-TPE = TpeConfig(batch_size=4)
+TPE = TpeConfig()
 
 
 def score(_accuracy, _ratios):
@@ -16,7 +16,7 @@ def score(_accuracy, _ratios):
 
 
 def nsga2(population_size=20):
-    config = Nsga2Config(batch_size=5)
+    config = Nsga2Config()
     config.population_size = population_size
     return config
 

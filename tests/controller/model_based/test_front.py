@@ -18,7 +18,7 @@ class Quick(GuidedConfig):
     front = True
 
 
-CONFIG = Quick(batch_size=1)
+CONFIG = Quick()
 SPACE = Box(4, 4, 4)
 
 

@@ -16,7 +16,7 @@ class Quick(GuidedConfig):
     random, polish, anywhere, memory = 8, 2, 64, 100
 
 
-CONFIG = Quick(batch_size=1)
+CONFIG = Quick()
 
 
 def accuracy_of(architectures):
@@ -98,7 +98,7 @@ def test_what_is_pending_is_not_asked_again():
 
 
 def test_beyond_its_memory_it_still_improves():
-    config = Quick(batch_size=1)
+    config = Quick()
     config.memory = 12
 
     sampled = advance(config.build(SPACE, range(3)), 90)

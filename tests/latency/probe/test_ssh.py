@@ -1,5 +1,6 @@
 """A board behind a real sshd on loopback, with keys of its own."""
 
+import os
 import shutil
 import socket
 import sys
@@ -16,12 +17,13 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def over_ssh(sshd, connect):
+def over_ssh(sshd, connect, monkeypatch):
     """Connect to the server as a board is connected to."""
-    port, ssh_config = sshd
+    port, client = sshd
+    monkeypatch.setenv("PATH", f"{client}:{os.environ['PATH']}")
 
     def make(user="", python=sys.executable, **options):
-        reach = Connect(python=python, ssh_config=ssh_config, timeout_s=120.0)
+        reach = Connect(python=python, timeout_s=120.0)
         return connect(f"ssh://{user}127.0.0.1:{port}", reach=reach, **options)
 
     return make

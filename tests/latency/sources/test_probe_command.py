@@ -22,9 +22,7 @@ QUICK = (
     "latency.runtime=onnxruntime",
     f"latency.python={sys.executable}",
     "latency.timing.samples=3",
-    "latency.other_load=1000",
-    "latency.clock_drop=1",
-    "latency.control_drift=1000",  # other processes may run beside the tests
+    "latency.tolerance=20000",  # other processes may run beside the tests
     "reward=constrained",
 )
 
@@ -69,7 +67,6 @@ def test_a_search_on_a_live_board_survives_the_loss_of_its_board(tmp_path, board
         "T=1s",
         "budget=8",
         "controller.batch_size=1",
-        "latency.tries=2",
         "latency.confirm_top=2",
         f"latency.cache={tmp_path / 'cache'}",
     )

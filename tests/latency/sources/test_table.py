@@ -20,7 +20,6 @@ from latency.sources.table import (
     AutoLatencyConfig,
     RegressionLatencyConfig,
     TableLatencyConfig,
-    Unmeasured,
 )
 from nas.data.listing import known_devices
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -107,9 +106,7 @@ def test_an_architecture_that_was_not_measured_is_an_error_until_predictions_are
     write_column(folder, "my-board", LAW_MS, range(1_000))
 
     strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
-    filled = TableLatencyConfig(unmeasured=Unmeasured.regression).build(
-        "my-board", SPACE, TASKS["cifar10"]
-    )
+    filled = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
     assert "14,625 not measured" in strict.description
     with pytest.raises(UnmeasuredError, match="my-board"):

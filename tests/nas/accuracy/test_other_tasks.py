@@ -71,7 +71,7 @@ def test_a_taught_search_finds_a_good_architecture_at_once_and_is_the_same_again
     space = taught(SPACE, TASKS["cifar100"])
 
     def first(choices, seed):
-        search = GuidedConfig(batch_size=1).build(choices, [seed])
+        search = GuidedConfig().build(choices, [seed])
         return accuracy[SPACE.numbers(search.sample(1))].item()
 
     with_others, alone = (

@@ -113,10 +113,10 @@ def test_objectives_that_cannot_be_searched_for_are_refused(composed, words, mes
 @pytest.mark.parametrize(
     ("chosen", "added"),
     [
-        ("device=here latency.tries=3", {"latency": "probe", "latency.on_disturbance": "flag"}),
-        ("device=ssh://b latency.tries=3", {}),
+        ("device=here latency.tolerance=3", {"latency": "probe", "latency.on_disturbance": "flag"}),
+        ("device=ssh://b latency.tolerance=3", {}),
         ("device=here", {}),
-        ("device=here latency=corun latency.tries=3", {}),
+        ("device=here latency=layers latency.tolerance=3", {}),
         ("device=h200/torch-graph/fp32/b1 latency.statistic=p95", {}),
     ],
 )

@@ -95,7 +95,7 @@ def test_what_writes_into_its_arguments_leaves_the_record_as_it_is(group, part, 
     for own in (part, same):
         parts = {"accuracy": Accuracy(source="own"), group: built(group, own)}
         about = problem(oracle=parts.pop("latency", None), **parts)
-        controller = UniformConfig(1).build(SPACE, [0])
+        controller = UniformConfig().build(SPACE, [0])
         if workers is None:
             trials = search(controller, about, budget=20, batch_size=5)
         else:

@@ -28,23 +28,22 @@ def test_an_untrained_output_depends_on_the_image_even_behind_45_convolutions():
 
     images = SPACE.example_input(slowest, TASK, IMAGES)
 
-    outputs = outputs_of(initialise(SPACE, slowest, TASK, 0), images)
+    outputs = outputs_of(initialise(SPACE, slowest, TASK), images)
 
     assert (outputs - outputs[0]).abs().max() > 0.01
 
 
-def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_of_others_alone():
+def test_the_weights_are_the_same_each_time_and_leave_the_generator_of_others_alone():
     arch = SPACE.parse(ARCHITECTURES["no path"])
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
 
-    first, again, other = (initialise(SPACE, arch, TASK, seed) for seed in (0, 0, 1))
+    first, again = (initialise(SPACE, arch, TASK) for _ in range(2))
 
     assert torch.equal(torch.rand(3), expected)
-    weights = [network.state_dict()["stem.0.weight"] for network in (first, again, other)]
+    weights = [network.state_dict()["stem.0.weight"] for network in (first, again)]
     assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
 import sys
 from functools import partial
 
@@ -20,6 +21,7 @@ from edgenas_core.files.keyed_table import read_csv_table
 from latency.measuring.journal import layers_of, read
 from latency.measuring.settings import MeasureConfig
 from latency.models.layers import fit_layers
+from latency.probe.board import Patience
 from nas.measure.plan import completed, plan
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -29,12 +31,9 @@ QUICK = (
     "repeats=0",
     "timing.samples=3",
     "on_disturbance=flag",
-    "control_drift=1000",  # a test machine is not quiet; this is no measurement
-    "other_load=1000",
-    "clock_drop=1",
+    "tolerance=20000",  # a test machine is not quiet; this is no measurement
     "runtime=onnxruntime",
     f"python={sys.executable}",
-    "tries=2",
     "board=board",
 )
 SLUG = "board-onnxruntime-fp32-b1"
@@ -51,6 +50,7 @@ def export_once():
 def run(in_process, tmp_path, monkeypatch, export_once):
     """Measures into the test's folder, in this process."""
     monkeypatch.setattr("latency.probe.config.exported", export_once)
+    monkeypatch.setattr("latency.probe.config.PATIENCE", Patience(tries=2))
 
     def call(*overrides):
         last_of_each = {text.split("=")[0]: text for text in (*QUICK, *overrides)}.values()
@@ -65,14 +65,15 @@ def journals(tmp_path):
 
 
 @pytest.fixture
-def over_ssh(sshd):
-    """(address, the setting to reach it)."""
-    port, ssh_config = sshd
-    return f"ssh://127.0.0.1:{port}", f"ssh_config={ssh_config}"
+def over_ssh(sshd, monkeypatch):
+    """Address of a board."""
+    port, client = sshd
+    monkeypatch.setenv("PATH", f"{client}:{os.environ['PATH']}")
+    return f"ssh://127.0.0.1:{port}"
 
 
 def test_boards_are_measured_into_one_table_whose_origin_has_their_facts(run, over_ssh, tmp_path):
-    ssh, reach = over_ssh
+    ssh = over_ssh
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("nas.measure.doubt.faster_than_others_say", all_too_fast)
         status, stdout, stderr = run("device=cmd://", "networks=1")
@@ -81,7 +82,7 @@ def test_boards_are_measured_into_one_table_whose_origin_has_their_facts(run, ov
     (first,) = journals(tmp_path)
     assert len({row["arch"] for row in read(first)}) == len(read(first)) - 1  # taken again
 
-    status, stdout, stderr = run(f"device=[cmd://,{ssh}]", reach, "networks=3")
+    status, stdout, stderr = run(f"device=[cmd://,{ssh}]", "networks=3")
 
     assert status == 0, stderr
     assert "2 to go" in stdout
@@ -105,11 +106,9 @@ def all_too_fast(_, architectures, __):
 
 @pytest.mark.slow
 def test_a_few_probes_of_a_board_are_measured_and_the_rest_is_predicted(run, over_ssh, tmp_path):
-    ssh, reach = over_ssh
+    ssh = over_ssh
 
-    status, stdout, stderr = run(
-        *(f"device={ssh}", reach, "networks=null", "probes=3", "transfer=true")
-    )
+    status, stdout, stderr = run(*(f"device={ssh}", "networks=null", "probes=3", "transfer=true"))
 
     assert status == 0, stderr
     assert "15,625 architectures predicted" in stdout
@@ -189,7 +188,7 @@ def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_field_empty(
 
 
 def test_another_load_on_the_board_stops_the_measurement(run, tmp_path):
-    status, _, stderr = run("device=cmd://", "on_disturbance=stop", "other_load=-1")
+    status, _, stderr = run("device=cmd://", "on_disturbance=stop", "tolerance=0")
 
     assert status == 2
     (line,) = stderr.splitlines()
@@ -205,7 +204,7 @@ def test_another_load_on_the_board_stops_the_measurement(run, tmp_path):
         (("device=cmd://", "runtime=graph"), "runtime=graph"),
         (("device=cmd://", "precision=bf16"), "precision=bf16"),
         (("device=cmd://", "precision=fp16"), "fp16 needs tensorrt"),
-        (("device=cmd://", "tries=0"), "tries=0"),
+        (("device=cmd://", "tolerance=-1"), "tolerance=-1"),
         (("device=cmd://false",), "cmd://false: "),
     ],
 )
@@ -288,9 +287,9 @@ def test_networks_of_doubtful_layers_are_timed_next(run, tmp_path, doubtful):
 
 
 def test_two_boards_share_a_queue_in_which_nothing_is_chosen(run, over_ssh, tmp_path, doubtful):
-    ssh, reach = over_ssh
+    ssh = over_ssh
 
-    assert run(f"device=[cmd://,{ssh}]", reach, "networks=4", "layers=10000")[0] == 0
+    assert run(f"device=[cmd://,{ssh}]", "networks=4", "layers=10000")[0] == 0
 
     assert sum(len(read(path)) for path in journals(tmp_path)) == 4
     assert not doubtful

@@ -15,7 +15,6 @@ from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append
 from latency.measuring.settings import MeasureConfig
 from latency.probe.settings import Runtime
-from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 from nas.measure.next_step import next_step
 from nas.measure.plan import plan
@@ -124,10 +123,7 @@ def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, d
     limit_ms = float(words["T"].removesuffix("ms"))
     within = oracle.answer(NAS_BENCH_201.rows).ms <= limit_ms
     assert within.any()
-    assert (
-        CorunLatencyConfig("hog", statistic).build(BOARD, SPACE, TASKS["cifar100"]).source
-        == "corun"
-    )
+    assert AutoLatencyConfig(statistic).in_scenario(BOARD, "hog", SPACE) == HOG
 
 
 def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):

@@ -122,7 +122,7 @@ def searched(
     """
     problem = problem or problem_of()
     architectures = SPACE.architectures(np.asarray(numbers))
-    searcher = (controller or UniformConfig(batch_size=1)).build(SPACE, [0])
+    searcher = (controller or UniformConfig()).build(SPACE, [0])
     history = ChoiceHistory(searcher, SPACE.num_choices, len(architectures))
     for first, row in enumerate(architectures):
         searcher.sample(1)

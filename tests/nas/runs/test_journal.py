@@ -25,7 +25,7 @@ PROBLEM = problem()
 def run(path, budget=7, batch_size=3):
     """The events of a short search."""
     events = []
-    controller = LocalSearchConfig(batch_size=batch_size).build(SPACE, [0])
+    controller = LocalSearchConfig().build(SPACE, [0])
     with Journal(path, SPACE) as journal:
 
         def asked(first, architectures):

@@ -34,7 +34,7 @@ def main(folder: Path, trials: int) -> None:
         return Evaluation(float(worth(architecture)), Kind.trained, 0.01)
 
     about, path = problem(), folder / "journal.jsonl"
-    controller = LocalSearchConfig(batch_size=1).build(SPACE, [0])
+    controller = LocalSearchConfig().build(SPACE, [0])
     history = ChoiceHistory(controller, SPACE.num_choices, trials)
     before = NOTHING
     if path.exists():

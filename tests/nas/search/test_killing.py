@@ -52,7 +52,7 @@ def test_kills_at_random_moments_lose_nothing_that_was_answered(tmp_path, kills)
         told_before = told
     assert start(tmp_path).wait() == 0
 
-    controller = LocalSearchConfig(batch_size=1).build(SPACE, [0])
+    controller = LocalSearchConfig().build(SPACE, [0])
     history = ChoiceHistory(controller, SPACE.num_choices, TRIALS)
     events = read_journal(tmp_path / "journal.jsonl", problem())
     replayed = replay(controller, problem(), events, history)

@@ -135,7 +135,7 @@ class TestAStoredRunStartsNoProgram:
 
 
 def test_settings_that_only_say_how_to_wait_may_differ():
-    words = ["resume=x", "latency=probe", "latency.tries=9", "seed=3"]
+    words = ["resume=x", "latency=probe", "latency.tolerance=9", "seed=3"]
 
-    assert waiting(words, "probe") == ["latency.tries=9", "latency=probe"]
+    assert waiting(words, "probe") == ["latency.tolerance=9", "latency=probe"]
     assert waiting([*words[:2], "seed=3"], "probe") == []

@@ -26,7 +26,6 @@ TOY = (
     "latency=by_features",
     "rewards=[constrained]",
     "controllers=[uniform,local_search]",
-    "compare=controller",
     "reference=local_search",
     "devices=[desk]",
     "limits=[1ms]",

@@ -33,7 +33,7 @@ class Oracle:
     def answer(self, architectures):
         ms = 1 + 40 * worth(architectures)
         if (ms >= self.unmeasured_from_ms).any():
-            raise UnmeasuredError("not measured on board; latency.unmeasured=regression predicts")
+            raise UnmeasuredError("not measured on board; latency=auto predicts")
         return Latencies(ms, np.full(ms.shape, self.kind, np.int8))
 
     def known(self, architectures):

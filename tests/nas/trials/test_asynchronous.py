@@ -47,16 +47,16 @@ def searched(controller, source, *, parallel, trials, about=None, check=lambda: 
 
 
 def uniform():
-    return UniformConfig(1).build(SPACE, [0])
+    return UniformConfig().build(SPACE, [0])
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        UniformConfig(1),
+        UniformConfig(),
         RNN,
-        EvolutionConfig(batch_size=1, population_size=10),
-        LocalSearchConfig(batch_size=1),
+        EvolutionConfig(population_size=10),
+        LocalSearchConfig(),
     ],
 )
 def test_one_worker_gives_the_samples_of_the_vectorised_loop_at_batch_1(config):
@@ -121,7 +121,7 @@ def test_a_trial_without_a_latency_fails_without_being_evaluated():
     assert failed
     assert len(evaluated) == 50 - len(failed)
     assert max(evaluated) < 20
-    assert all("latency.unmeasured" in trial.error[0, 0] for trial in failed)
+    assert all("latency=auto" in trial.error[0, 0] for trial in failed)
 
 
 @pytest.mark.parametrize("seconds", [np.nan, np.inf, -1.0])
@@ -297,7 +297,7 @@ def test_a_process_that_dies_while_it_is_idle_is_replaced():
     source.close()
 
 
-@pytest.mark.parametrize("config", [RNN, LocalSearchConfig(batch_size=1)])
+@pytest.mark.parametrize("config", [RNN, LocalSearchConfig()])
 def test_an_accuracy_that_is_no_number_is_a_failed_trial(config):
     def diverging(architecture, fidelity, seed):
         found = evaluate(architecture, fidelity, seed)

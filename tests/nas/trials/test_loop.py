@@ -21,14 +21,15 @@ from nas.trials.trial import State
 PROBLEM = problem()
 
 
-def steps(config, seeds, budget, *, about=PROBLEM, **options):
+def steps(config, seeds, budget, *, about=PROBLEM, batch_size=None, **options):
     controller = config.build(SPACE, seeds)
-    return list(search(controller, about, budget=budget, batch_size=config.batch_size, **options))
+    batch_size = batch_size or config.batch_size
+    return list(search(controller, about, budget=budget, batch_size=batch_size, **options))
 
 
 @pytest.mark.parametrize(("batch_size", "expected"), [(1, [1] * 10), (4, [4, 4, 2]), (20, [10])])
 def test_the_budget_is_sampled_exactly_in_batches(batch_size, expected):
-    found = steps(UniformConfig(batch_size), [0, 1], 10)
+    found = steps(UniformConfig(), [0, 1], 10, batch_size=batch_size)
 
     assert [trials.architectures.shape for trials in found] == [(2, n, 6) for n in expected]
     assert [trials.first for trials in found] == np.cumsum([0, *expected[:-1]]).tolist()
@@ -36,7 +37,7 @@ def test_the_budget_is_sampled_exactly_in_batches(batch_size, expected):
 
 
 def test_trials_hold_what_the_sources_answer_and_the_kind_of_each_number():
-    for trials in steps(UniformConfig(3), [0], 9):
+    for trials in steps(UniformConfig(), [0], 9, batch_size=3):
         rows = trials.architectures
         np.testing.assert_array_equal(trials.accuracy, PROBLEM.accuracy.answer(rows).fraction)
         np.testing.assert_array_equal(trials.latency_ms, PROBLEM.oracle.answer(rows).ms)
@@ -49,7 +50,7 @@ def test_trials_hold_what_the_sources_answer_and_the_kind_of_each_number():
 
 
 def test_what_was_done_before_counts_toward_the_budget():
-    found = steps(UniformConfig(4), [0], 10, first=7)
+    found = steps(UniformConfig(), [0], 10, batch_size=4, first=7)
 
     assert [(trials.first, trials.last) for trials in found] == [(7, 10)]
 
@@ -60,9 +61,10 @@ def test_what_is_asked_is_handed_on_before_its_answer():
 
     with pytest.raises(UnmeasuredError):
         steps(
-            UniformConfig(2),
+            UniformConfig(),
             [0],
             4,
+            batch_size=2,
             about=problem(oracle=oracle),
             on_asked=lambda first, rows: asked.append((first, rows.shape)),
         )
@@ -81,7 +83,7 @@ def test_the_policy_gradient_finds_better_networks_within_the_limit_than_chance(
 
 
 def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
-    controller = UniformConfig(1).build(SPACE, [0])
+    controller = UniformConfig().build(SPACE, [0])
     about = problem(oracle=Oracle(unmeasured_from_ms=29.0))
     seen = []
 
@@ -97,9 +99,9 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
 @pytest.mark.parametrize(
     "config",
     [
-        TpeConfig(batch_size=3),
-        Nsga2Config(batch_size=3),
-        RnnConfig(3, lr=0.01, entropy_weight=0.0),
+        TpeConfig(),
+        Nsga2Config(),
+        RnnConfig(batch_size=3, lr=0.01, entropy_weight=0.0),
     ],
 )
 def test_a_replay_teaches_what_the_search_taught(config):

@@ -54,7 +54,7 @@ def test_a_search_goes_on_when_a_node_is_killed(cluster):
         source="synthetic",
         description="synthetic",
     )
-    about, controller = problem(), UniformConfig(1).build(SPACE, [0])
+    about, controller = problem(), UniformConfig().build(SPACE, [0])
     proposer = ControllerProposer(controller, about, TRIALS)
     states = {}
     for trial in Asynchronous(about, source, 2).search(proposer):

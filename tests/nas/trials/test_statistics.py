@@ -29,7 +29,7 @@ def advance(controller, history, first, stop):
         controller.learn(replace(about.evaluate(architectures, at), rewards=rewards), about.score)
 
 
-@pytest.mark.parametrize("config", [RNN, UniformConfig(batch_size=4)])
+@pytest.mark.parametrize("config", [RNN, UniformConfig()])
 def test_each_edge_of_each_bin_sums_to_one(config):
     controller = config.build(SPACE, [0])
     history = ChoiceHistory(controller, SPACE.num_choices, BUDGET)

@@ -1,4 +1,4 @@
-"""`latency=corun`: tables measured in a scenario, scenarios between measured ones, live times."""
+"""`scenario=`: tables measured in a scenario, scenarios between measured ones, live times."""
 
 import csv
 import json
@@ -8,8 +8,8 @@ import pytest
 
 from edgenas_core.machine.timing import Statistic
 from edgenas_core.types.errors import UserError
-from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
+from latency.sources.transfer import TransferLatencyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 
@@ -19,6 +19,13 @@ ARCHITECTURES = NAS_BENCH_201.rows
 SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == ARCHITECTURES).sum(axis=1) * 3.0
 HOG_MS = 1.2 * SOLO_MS**1.1
 TAKEN_GB_PER_S = 20.0
+
+
+def in_scenario(scenario, device=BOARD):
+    """The latencies of a device in a scenario."""
+    config = AutoLatencyConfig()
+    named = config.in_scenario(device, scenario, SPACE)
+    return config.build(named, SPACE, TASKS["cifar10"])
 
 
 def write_table(folder, name, columns, indices, taken=None):
@@ -56,9 +63,9 @@ def folder(shared_tables, tables, tmp_path, monkeypatch):  # noqa: ARG001 - `tab
 
 
 def test_a_measured_scenario_is_a_table_and_its_holes_are_predicted():
-    oracle = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
+    oracle = in_scenario("hog")
 
-    assert (oracle.device, oracle.source) == (HOG, "corun")
+    assert (oracle.device, oracle.source) == (HOG, "table")
     assert oracle.answer(ARCHITECTURES).ms == pytest.approx(HOG_MS, rel=0.02)
     assert (~oracle.look_up(ARCHITECTURES).is_predicted).sum() == 391
     assert "391 measured" in oracle.description
@@ -66,18 +73,22 @@ def test_a_measured_scenario_is_a_table_and_its_holes_are_predicted():
 
 
 @pytest.mark.parametrize(
-    ("config", "device", "complaint"),
+    ("scenario", "device", "complaint"),
     [
-        (CorunLatencyConfig("beside_nb201"), BOARD, r"beside:nb201.*hog:memory"),
-        (CorunLatencyConfig(None), BOARD, "scenario=hog"),
-        (CorunLatencyConfig("hogs"), BOARD, "did you mean hog"),
-        (CorunLatencyConfig("hog"), HOG, "device=my-board.*hog"),
-        (CorunLatencyConfig("hog"), f"{BOARD}@p99", "@p99"),
+        ("beside_nb201", BOARD, r"beside:nb201.*hog:memory"),
+        ("hogs", BOARD, "did you mean hog"),
+        ("hog", HOG, "device=my-board.*hog"),
+        ("hog", f"{BOARD}@p99", "@p99"),
     ],
 )
-def test_what_cannot_be_is_one_line(config, device, complaint):
+def test_what_cannot_be_is_one_line(scenario, device, complaint):
     with pytest.raises(UserError, match=complaint):
-        config.build(device, SPACE, TASKS["cifar10"])
+        in_scenario(scenario, device)
+
+
+def test_a_source_without_scenarios_names_one_that_has_them():
+    with pytest.raises(UserError, match=r"scenario=hog .*latency=auto"):
+        TransferLatencyConfig("probes.csv").in_scenario(BOARD, "hog", SPACE)
 
 
 def test_a_scenario_that_was_not_measured_is_answered_with_those_that_were():
@@ -106,4 +117,4 @@ def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
     write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
 
     with pytest.raises(UserError, match=r"hog_ms\.csv: every latency of my-board"):
-        CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
+        in_scenario("hog")
