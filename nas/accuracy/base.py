@@ -252,16 +252,6 @@ class Accuracy(Protocol):
         """
 
 
-@runtime_checkable
-class UncertainAccuracy(Accuracy, Protocol):
-    """Knows how far its answers are off."""
-
-    def sd(
-        self, architectures: Int64[ndarray, "*n D"], fraction: Float64[ndarray, "*n"]
-    ) -> Float64[ndarray, "*n"]:
-        """Standard deviation of the true accuracy around an answer of this fraction; NaN where unknown."""
-
-
 def at_chance(fraction: float, sd: float, classes: int) -> bool:
     """Whether an accuracy with its binomial standard deviation could be that of guessing.
 

@@ -22,7 +22,7 @@ from edgenas_core.files.typed_json import read_json
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import FLAGGED, Kind
 from latency.base import OnSeveralDevices
-from nas.accuracy.base import UncertainAccuracy, at_chance
+from nas.accuracy.base import at_chance
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.training.trained_folder import ClassResult, Judged, Training
 from nas.report.network import Network, OnDevice, networks_of, require_kinds
@@ -143,7 +143,7 @@ class Summary:
     space_feasible_share: float | None
     space_feasible_interval: tuple[float, ...] | None  # 95 %, where the share is an estimate
     space_latency_predicted: float | None  # share of the space's latencies
-    sample_within_T: int | None  # noqa: N815 - likewise
+    sample_within_T: int | None  # noqa: N815 - its name in summary.json
     mode: Network | None  # the architecture that the policy prefers, where its numbers are known
     mode_arch: str | None
     mode_gap: float | None  # the reward's maximum over the space less the reward of the mode
@@ -155,7 +155,7 @@ class Summary:
     by_class: tuple[ClassResult, ...] = ()  # its test images
     int8: Int8Accuracy | None = None  # of the winner on own images, of a search for int8
     valid_interval: tuple[float, float] | None = None  # of the winner, 95 %; None of an accuracy
-    test_interval: tuple[float, float] | None = None  # likewise
+    test_interval: tuple[float, float] | None = None  # 95 %, on test images
 
     def __post_init__(self) -> None:
         require_kinds(*self.accuracy_kinds, *self.latency_kinds)
@@ -475,10 +475,10 @@ class _Reporter:
         )
 
     def _accuracy_sd(self, architecture: Int64[ndarray, "D"], accuracy: float) -> float | None:
-        source = self.problem.accuracy
-        if not isinstance(source, UncertainAccuracy):
+        sd = getattr(self.problem.accuracy, "sd", None)
+        if sd is None:
             return None
-        return _none_if_nan(float(source.sd(architecture[None], np.array([accuracy]))[0]))
+        return _none_if_nan(float(sd(architecture[None], np.array([accuracy]))[0]))
 
 
 def _none_if_nan(value: float) -> float | None:

@@ -107,20 +107,15 @@ class OnMicrocontroller(Protocol):
         """RAM of each network in a fast memory of so many bytes, and in a slower one beside it."""
 
 
-@runtime_checkable
-class PartlyKnown(Protocol):
-    """Space with parts that may have no latency on a device."""
-
-    def known_part(
-        self, has_latency: Callable[[Int64[ndarray, "n D"]], Bool[ndarray, "n"]]
-    ) -> SearchSpace:
-        """The part to search on a device, by whether architectures have a latency there."""
-
-
 def searched_part(space: SearchSpace, oracle: LatencyOracle) -> SearchSpace:
-    """Part of a space to search on a device: the part with known latencies, or the whole space."""
-    if isinstance(space, PartlyKnown) and oracle.instant:
-        return space.known_part(oracle.known)
+    """Part of a space to search on a device: the part with known latencies, or the whole space.
+
+    A space some of which may have no latency has a method `known_part(has_latency)`, which returns the space of the
+    other architectures; `has_latency` maps rows `(n, D)` to n truths.
+    """
+    if oracle.instant and hasattr(space, "known_part"):
+        part: SearchSpace = space.known_part(oracle.known)
+        return part
     return space
 
 
@@ -151,7 +146,7 @@ def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
 
 
 _COUNTS = ("parameters", "flops")
-_CONTROL_SAMPLES = 64  # networks that are counted to choose the control
+_CONTROL_SAMPLES = 64  # networks that are counted to choose the reference network
 _PAIRED = 12  # positions, of more no pairs are multiplied
 
 

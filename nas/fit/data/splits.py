@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import final
@@ -87,10 +88,7 @@ class Draw:
         is_train = parts == ImagePart.train
         first = is_train & (groups == np.arange(len(labels)))
         sizes = np.bincount(groups[is_train], minlength=len(labels))
-        strata: Int64[ndarray, "n"] = labels.copy()  # of the first image of a group
-        strata[groups[labels != labels[groups]]] = len(classes)  # groups of several classes
-        if not self.is_stratified:
-            strata[:] = len(classes)
+        strata = self._strata(labels, groups, len(classes))
         is_alone = [bool((first & (strata == number)).any()) for number in range(len(classes))]
         for number, name in enumerate([*classes, "any"]):
             pool = generator.permutation(np.flatnonzero(first & (strata == number)))
@@ -102,12 +100,7 @@ class Draw:
             if len(pool) <= len(missing) or is_too_few:
                 if is_of_several and self.is_stratified and all(is_alone):
                     continue  # a few groups of several classes are trained on
-                raise UserError(
-                    f"class {name!r} has {len(pool)} different training images, too few to draw "
-                    f"{words} images from; it needs {self.least * len(missing) + 1} or more. Images that are nearly "
-                    f"equal, or of one group, count once: add others, or folders val/ and test/, or say that they "
-                    f"differ by groups=none of nas.fit"
-                )
+                raise self._too_few(name, len(pool), missing)
             for later, part in zip(range(len(missing))[::-1], missing, strict=True):
                 is_taken = taken(sizes[pool], count, len(pool) - later - 1)
                 new_parts[pool[is_taken]] = part
@@ -118,3 +111,23 @@ class Draw:
         share = f"{self.share:.0%}{of}{' for each' if len(missing) > 1 else ''}"
         drawn = f"{words} images are drawn from the training images by seed {self.seed}: {share}"
         return new_parts, [drawn]
+
+    def _strata(
+        self, labels: Int64[ndarray, "n"], groups: Int64[ndarray, "n"], several: int
+    ) -> Int64[ndarray, "n"]:
+        """Class of the first image of each group; `several` for groups of several classes, or all."""
+        if not self.is_stratified:
+            return np.full(len(labels), several)
+        strata: Int64[ndarray, "n"] = labels.copy()
+        strata[groups[labels != labels[groups]]] = several
+        return strata
+
+    def _too_few(self, name: str, count: int, missing: Sequence[ImagePart]) -> UserError:
+        """The error of a class with too few images."""
+        words = " and ".join(part.words for part in missing)
+        return UserError(
+            f"class {name!r} has {count} different training images, too few to draw "
+            f"{words} images from; it needs {self.least * len(missing) + 1} or more. Images that are nearly "
+            f"equal, or of one group, count once: add others, or folders val/ and test/, or say that they "
+            f"differ by groups=none of nas.fit"
+        )

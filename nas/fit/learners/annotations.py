@@ -88,7 +88,7 @@ class Annotations:
                 self._read_coco(file, part)
             for file in {*_annotation_files(folder)} - {file for file, _ in coco}:
                 self.leave_out("annotation files that no split is named in", file.name)
-            self._refuse_other_units(coco[0][0])
+            _refuse_other_units(coco[0][0], self.images)
         elif lists:
             self._read_yolo(lists[0])
         elif voc := _voc_files(folder):
@@ -245,17 +245,10 @@ class Annotations:
         # names may begin with folders of the machine that wrote them
         shorter = [Path(*parts[at:]) for at in range(min(_MOST_ABOVE, len(parts)))]
         for path in (place / each for each in shorter for place in places):
-            if self._is_inside(path):
+            if _is_inside(path, self.folder):
                 return path
         self.leave_out("images that are not there", name)
         return None
-
-    def _is_inside(self, path: Path) -> bool:
-        """Whether it is a file below the folder."""
-        try:
-            return path.is_file() and path.resolve().is_relative_to(self.folder.resolve())
-        except (OSError, ValueError):  # a name that is too long, or has a null character
-            return False
 
     def _add(
         self, image: BoxedImage, box: Sequence[float], label: str, *, is_crowd: bool = False
@@ -267,26 +260,6 @@ class Annotations:
         image.boxes.append((left, top, right, bottom))
         image.labels.append(label)
         image.is_crowd.append(is_crowd)
-
-    def _refuse_other_units(self, path: Path) -> None:
-        """Boxes of fractions, or of corners, in place of left, top, width and height in pixels."""
-        boxes = [(image, box) for image in self.images for box in image.boxes]
-        if boxes and all(max(box) <= 1.01 for _, box in boxes):
-            raise UserError(
-                f"{path}: all boxes are smaller than a pixel, so these are fractions of the sides; multiply them by "
-                f"width and height"
-            )
-        over = [
-            image.file.name
-            for image, (_, _, right, bottom) in boxes
-            if image.size is not None
-            and (right > 1.05 * image.size[0] + 1 or bottom > 1.05 * image.size[1] + 1)
-        ]
-        if len(over) > max(1, _MOST_OVERHANGING * len(boxes)):
-            raise UserError(
-                f"{path}: {len(over)} of {len(boxes)} boxes reach beyond their images ({over[0]}): bbox is left, top, "
-                f"width, height in pixels, not two corners"
-            )
 
     def _read_yolo(self, path: Path) -> None:
         """Read data.yaml, and for each image the text file beside it: class, centre and sides as fractions."""
@@ -389,7 +362,7 @@ class Annotations:
                 text = read_text(path)
                 if "<!" in text.replace("<!--", ""):  # entities can grow without end
                     raise ValueError("it has a document type")  # noqa: TRY301 - as a damaged one
-                root = ET.fromstring(text)  # noqa: S314 - likewise
+                root = ET.fromstring(text)  # noqa: S314 - a document type is refused above
             except (ValueError, ET.ParseError, UserError, OSError):
                 self.leave_out("XML files that cannot be read", path.name)
                 continue
@@ -415,6 +388,35 @@ class Annotations:
                     is_difficult = each.findtext("difficult") == "1"
                     self._add(image, box, name, is_crowd=is_difficult)
             self.images.append(image)
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Whether a path is a file below the folder."""
+    try:
+        return path.is_file() and path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError):  # a name that is too long, or has a null character
+        return False
+
+
+def _refuse_other_units(path: Path, images: Sequence[BoxedImage]) -> None:
+    """Refuse boxes of fractions, or of corners, in place of left, top, width and height in pixels."""
+    boxes = [(image, box) for image in images for box in image.boxes]
+    if boxes and all(max(box) <= 1.01 for _, box in boxes):
+        raise UserError(
+            f"{path}: all boxes are smaller than a pixel, so these are fractions of the sides; multiply them by "
+            f"width and height"
+        )
+    over = [
+        image.file.name
+        for image, (_, _, right, bottom) in boxes
+        if image.size is not None
+        and (right > 1.05 * image.size[0] + 1 or bottom > 1.05 * image.size[1] + 1)
+    ]
+    if len(over) > max(1, _MOST_OVERHANGING * len(boxes)):
+        raise UserError(
+            f"{path}: {len(over)} of {len(boxes)} boxes reach beyond their images ({over[0]}): bbox is left, top, "
+            f"width, height in pixels, not two corners"
+        )
 
 
 def _voc_files(folder: Path) -> list[Path]:

@@ -403,16 +403,10 @@ class _Training:
             try:
                 return (yield from self._epoch(epoch))
             except RuntimeError as error:
-                if not self._is_divisible(error):
+                if not _is_divisible(self.step, error):
                     raise
             self._divide()  # the error, which holds memory of its step, is gone
             restore(self.step.state(), before)
-
-    def _is_divisible(self, error: RuntimeError) -> bool:
-        """Whether the error is a lack of memory and the parts of a batch can be halved."""
-        alone = place()[1] == 1  # others would wait for this one's gradients
-        is_least = self.step.micro_batches >= self.step.batch_size
-        return alone and not is_least and gpu_memory_line(error) is not None
 
     def _divide(self) -> None:
         """Halve the parts of a batch, and give back the memory that no part can use."""
@@ -427,7 +421,7 @@ class _Training:
             try:
                 return self._timed_epoch_s()
             except RuntimeError as error:
-                if not self._is_divisible(error):
+                if not _is_divisible(self.step, error):
                     raise
             self._divide()
 
@@ -453,7 +447,9 @@ class _Training:
         first = epoch * steps
         self.step.go_to(first)
         step = first
-        with self._seed_generator(epoch):
+        # on a CPU trainings take turns, so each has a generator of its own
+        seed = None if self._slot else hash_of(self._batches.seed, epoch)
+        with _seeded(seed):
             for segment in self._batches.epoch(epoch, self._segment_steps):
                 self.step.load(*segment)
                 advance = self._advancing()
@@ -478,16 +474,6 @@ class _Training:
         if self._subnetworks is not None:
             self.step.subnetworks = self._subnetworks(self.step.model.network, step)
 
-    @contextmanager
-    def _seed_generator(self, epoch: int) -> Iterator[None]:
-        """Seed what a network draws itself, as dropout does; on a CPU, where trainings take turns."""
-        if self._slot is not None:
-            yield
-            return
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(hash_of(self._batches.seed, epoch))
-            yield
-
     def _advancing(self) -> Callable[[], None]:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
@@ -496,3 +482,21 @@ class _Training:
             if self._slot is not None and self.step.is_captured and alone:
                 self._advance = self._slot.capture(self.step)
         return self._advance
+
+
+def _is_divisible(step: ImageStep | LearnerStep, error: RuntimeError) -> bool:
+    """Whether the error is a lack of memory and the parts of a batch can be halved."""
+    alone = place()[1] == 1  # others would wait for this one's gradients
+    is_least = step.micro_batches >= step.batch_size
+    return alone and not is_least and gpu_memory_line(error) is not None
+
+
+@contextmanager
+def _seeded(seed: int | None) -> Iterator[None]:
+    """Seed what a network draws itself, as dropout does; None leaves the generator as it is."""
+    if seed is None:
+        yield
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from traceback import extract_tb
+from typing import Any
 
 import onnxruntime
 import torch
@@ -74,49 +75,74 @@ def run(
     examples = [*_assumed(models)] if inputs is None else inputs
     _check_networks(models, examples)
     _check_load(inferences, fps, deadline_ms)
+    _check_engine(engine, gpu=gpu)
     cut, chosen = _rule(rule), _policy(policy)
-    if requests is None:
-        asked = _requests(len(models), inferences, fps, deadline_ms)
-    elif fps is None and deadline_ms is None and len(requests) > 0:
-        check_requests(requests, len(models))
-        asked = tuple(requests)
-    else:
-        raise ValueError("requests must not be empty, and excludes fps and deadline_ms")
-    if gpu and not torch.cuda.is_available():
-        raise RuntimeError("gpu=True, but torch finds no CUDA device; use gpu=False")
-    if engine not in _ENGINES:
-        raise ValueError(f"engine={engine!r} must be one of {', '.join(_ENGINES)}")
+    asked = _asked(requests, len(models), inferences, fps, deadline_ms)
     prepared = [
         _one_tensor(i, model, x) for i, (model, x) in enumerate(zip(models, examples, strict=True))
     ]
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
-        engines = [
-            EagerEngine(lane.engine.device) if engine == "torch" else lane.engine for lane in lanes
-        ]
-        networks = []
-        for i, (model, (module, x)) in enumerate(zip(models, prepared, strict=True)):
-            with _named(i, model, "take engine='torch' and rule='whole', or change that line"):
-                compiled = Compiled(decompose(module, x, cut), x, engines)
-            name = f"{type(model).__name__}#{i}"
-            networks.append(
-                ServedNetwork(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
-            )
+        networks = [*_compiled(models, prepared, cut, lanes, is_eager=engine == "torch")]
         watch = watch_disturbances(on_gpu=len(lanes) > 0 and lanes[0].engine.device.type == "cuda")
         schedule, results = execute(networks, asked, lanes, chosen)
         disturbances = watch.disturbances()
     _require_as_eager([module for module, _ in prepared], [x for _, x in prepared], asked, results)
     report = report_of(schedule, results, examples if inputs is None else ())
-    outputs = (
-        module.unpack(output)
-        if isinstance(module, Packed) and isinstance(output, Tensor)
-        else output
+    outputs = tuple(
+        _unpacked(module, output)
         for (module, _), output in zip(prepared, report.outputs, strict=True)
     )
-    return replace(report, outputs=tuple(outputs), disturbances=tuple(disturbances))
+    return replace(report, outputs=outputs, disturbances=tuple(disturbances))
 
 
 _ENGINES = ("onnxruntime", "torch")
+
+
+def _check_engine(engine: str, *, gpu: bool | None) -> None:
+    if gpu and not torch.cuda.is_available():
+        raise RuntimeError("gpu=True, but torch finds no CUDA device; use gpu=False")
+    if engine not in _ENGINES:
+        raise ValueError(f"engine={engine!r} must be one of {', '.join(_ENGINES)}")
+
+
+def _asked(
+    requests: Sequence[Request] | None,
+    count: int,
+    inferences: int,
+    fps: float | None,
+    deadline_ms: float | None,
+) -> tuple[Request, ...]:
+    """Arrivals at `count` models; ValueError if the caller's own are none, or have other settings beside them."""
+    if requests is None:
+        return _requests(count, inferences, fps, deadline_ms)
+    if fps is not None or deadline_ms is not None or not requests:
+        raise ValueError("requests must not be empty, and excludes fps and deadline_ms")
+    check_requests(requests, count)
+    return tuple(requests)
+
+
+def _compiled(
+    models: Sequence[nn.Module],
+    prepared: Sequence[tuple[nn.Module, Tensor]],
+    rule: Rule,
+    lanes: Sequence[RealLane],
+    *,
+    is_eager: bool,
+) -> Iterator[ServedNetwork]:
+    """Each network, compiled for every lane and timed there."""
+    engines = [EagerEngine(lane.engine.device) if is_eager else lane.engine for lane in lanes]
+    for i, (model, (module, x)) in enumerate(zip(models, prepared, strict=True)):
+        with _named(i, model, "take engine='torch' and rule='whole', or change that line"):
+            compiled = Compiled(decompose(module, x, rule), x, engines)
+        name = f"{type(model).__name__}#{i}"
+        yield ServedNetwork(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
+
+
+def _unpacked(module: nn.Module, output: Any) -> Any:
+    """An output in the form in which the model returns it."""
+    is_packed = isinstance(module, Packed) and isinstance(output, Tensor)
+    return module.unpack(output) if is_packed else output
 
 
 def _one_tensor(number: int, model: nn.Module, example: ModelInput) -> tuple[nn.Module, Tensor]:
@@ -197,7 +223,7 @@ def _check_networks(models: Sequence[nn.Module], inputs: Sequence[ModelInput]) -
         )
     for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
         if not isinstance(model, nn.Module):
-            raise ValueError(f"model {i} is {model!r:.60}, not a torch.nn.Module")  # noqa: TRY004 - likewise
+            raise ValueError(f"model {i} is {model!r:.60}, not a torch.nn.Module")  # noqa: TRY004 - the caller's value, not its type, is wrong
         if not isinstance(x, Tensor | tuple | dict) or (isinstance(x, Tensor) and x.numel() == 0):
             raise ValueError(
                 f"input {i} must be a non-empty tensor, a tuple of positional or a dict of keyword arguments"
@@ -208,7 +234,7 @@ def _check_networks(models: Sequence[nn.Module], inputs: Sequence[ModelInput]) -
 
 def _check_load(inferences: int, fps: float | None, deadline_ms: float | None) -> None:
     if not isinstance(inferences, int):
-        raise ValueError(f"inferences={inferences!r} must be an integer above 0")  # noqa: TRY004 - likewise
+        raise ValueError(f"inferences={inferences!r} must be an integer above 0")  # noqa: TRY004 - the caller's value, not its type, is wrong
     for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
         if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
             raise ValueError(f"{name}={value!r} must be above 0 and finite")
@@ -247,7 +273,7 @@ def _policy(policy: str | Policy) -> Policy:
     if isinstance(policy, str) and policy in POLICIES:
         return POLICIES[policy]()
     if isinstance(policy, str | type) or not callable(getattr(policy, "place", None)):
-        raise ValueError(  # noqa: TRY004 - likewise
+        raise ValueError(  # noqa: TRY004 - the caller's value, not its type, is wrong
             f"policy={policy!r} must be one of {', '.join(POLICIES)}, "
             "or an object with a `place` method"
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import redirect_stderr
 from enum import Enum
 from threading import Lock, get_ident
@@ -87,22 +87,7 @@ def decompose(
     if rule is Rule.WHOLE:
         return _whole(module, example)
 
-    tracer = _Tracer(tuple(cells))
-    try:
-        try:
-            network = _traced(module, tracer)
-        except TypeError:
-            # perhaps mask[:length]: only traced buffers accept a traced index
-            tracer = _Tracer(tuple(cells))
-            tracer.proxy_buffer_attributes = True
-            network = _traced(module, tracer)
-    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
-        if cells:  # which torch.export does not keep
-            raise
-        network = _exported(module, example, error)
-    if cells and not tracer.found:
-        names = " or ".join(cell.__name__ for cell in cells)
-        raise ValueError(f"{type(module).__name__} contains no {names}")
+    network, found = _network_of(module, example, tuple(cells))
     facts = _Facts(network, example)
     groups = list(_groups(facts, fused=rule in {Rule.FUSED, Rule.UNFOLDED}))
     owners = {node: i for i, group in enumerate(groups) for node in group}
@@ -114,9 +99,7 @@ def decompose(
         segments.append(
             Segment(
                 name=str(main.target) if is_layer else main.name,
-                kind=SegmentKind.CELL
-                if is_layer and main.target in tracer.found
-                else facts.kinds[main],
+                kind=SegmentKind.CELL if is_layer and main.target in found else facts.kinds[main],
                 body=body,
                 inputs=tuple(owners.get(node, NETWORK_INPUT) for node in read),
                 output_shape=tuple(facts.values[group[-1]].shape),
@@ -126,6 +109,34 @@ def decompose(
             )
         )
     return Program(tuple(segments), owners[_output(network, owners)])
+
+
+def _network_of(
+    module: nn.Module, example: Float[Tensor, "n ..."], cells: tuple[type[nn.Module], ...]
+) -> tuple[fx.GraphModule, Collection[str]]:
+    """The module as a graph, traced or else exported, and the names of its cells.
+
+    Raises:
+      ValueError: if it contains none of the cells.
+      torch.fx.proxy.TraceError: as `decompose`.
+    """
+    tracer = _Tracer(cells)
+    try:
+        try:
+            network = _traced(module, tracer)
+        except TypeError:
+            # perhaps mask[:length]: only traced buffers accept a traced index
+            tracer = _Tracer(cells)
+            tracer.proxy_buffer_attributes = True
+            network = _traced(module, tracer)
+    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
+        if cells:  # which torch.export does not keep
+            raise
+        network = _exported(module, example, error)
+    if cells and not tracer.found:
+        names = " or ".join(cell.__name__ for cell in cells)
+        raise ValueError(f"{type(module).__name__} contains no {names}")
+    return network, tracer.found
 
 
 def _traced(module: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
