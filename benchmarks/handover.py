@@ -162,7 +162,7 @@ def of_cifar(path, count=400):
     """Six classes of CIFAR-10 as an image set, and the other four."""
     import io  # noqa: PLC0415 - of one benchmark
 
-    from PIL import Image  # noqa: PLC0415 - likewise
+    from PIL import Image  # noqa: PLC0415 - loaded when needed
 
     table = pq.read_table(path, columns=["split", "label", "jpeg"])
     split, label = (np.array(table[name].to_pylist()) for name in ("split", "label"))

@@ -59,7 +59,7 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> Any:
     """Import a function or class when it is first asked for."""
     from importlib import import_module  # noqa: PLC0415 - `edgenas.` lists what is ours
-    from importlib.metadata import version  # noqa: PLC0415 - likewise
+    from importlib.metadata import version  # noqa: PLC0415 - loaded when needed
 
     if name == "__version__":
         return version("edgenas")

@@ -139,7 +139,7 @@ class Found:
 
     def train(self, **settings: Any) -> Path:
         """Train the best network in full; `edgenas.train` has the settings."""
-        from edgenas.networks import train  # noqa: PLC0415 - likewise
+        from edgenas.networks import train  # noqa: PLC0415 - loaded when needed
 
         return train(run=self.folder, **settings)
 
@@ -180,7 +180,7 @@ class Study:
           UserError: if a file is missing or damaged, or the space is not known here.
         """
         from nas.study.folder import StudyFolder  # noqa: PLC0415 - not always needed
-        from nas.study.samples import read_samples  # noqa: PLC0415 - likewise
+        from nas.study.samples import read_samples  # noqa: PLC0415 - loaded when needed
 
         return read_samples(StudyFolder(self.folder), self.results["settings"])
 

@@ -33,14 +33,14 @@ _MOST = 100_000
 @final
 @dataclass(frozen=True)
 class Suggestions:
-    """Architectures that a controller proposes, as rows of choice indices, and what it was told."""
+    """Architectures that a controller proposes, as rows of choice indices, and the results that it was given."""
 
     problem: RewardedProblem  # `space`, `task`, and `oracle.answer(rows).ms` of the device
     controller: Controller
     _told: list[Trials] = field(default_factory=list)
 
     def ask(self, count: int = 1) -> Int64[ndarray, "n D"]:
-        """The next architectures to evaluate; more may be asked before these are told.
+        """The next architectures to evaluate; more may be asked for before the results of these are given.
 
         Raises:
           UserError: if the policy has diverged, or the count is none.
@@ -101,13 +101,13 @@ class Suggestions:
 
     @property
     def trials(self) -> pa.Table:
-        """All that was told, a row each.
+        """All results, a row each.
 
         Raises:
-          UserError: if nothing was told.
+          UserError: if there is none.
         """
         if not self._told:
-            raise UserError("nothing was told yet")
+            raise UserError("no result was given yet")
         return record(Trials.joined(self._told), self.problem)
 
     @property

@@ -89,8 +89,8 @@ NOT_RUN = {  # beginning of a line -> why no test runs it as it stands
     "cd": "the shell's",
     "(cd": "checksums of what was downloaded",
     "python check.py": "tests/nas/export runs those of an export",
-    "python infer.py": "likewise",
-    "python <folder>": "likewise",
+    "python infer.py": "it runs in a folder of an export",
+    "python <folder>": "it runs in a folder of an export",
 }
 
 

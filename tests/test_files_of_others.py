@@ -228,7 +228,7 @@ def training_checkpoint():
 def weights():
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
-    from edgenas_core.types.task import Task  # noqa: PLC0415 - likewise
+    from edgenas_core.types.task import Task  # noqa: PLC0415 - loaded when needed
     from nas.export.network import with_weights  # noqa: PLC0415 - imports torch
 
     task = Task("tiny", 2, 8, 3, "Tiny")
@@ -254,7 +254,7 @@ def old_checkpoint():
 
 
 def pool_weights():
-    import torch  # noqa: PLC0415 - likewise
+    import torch  # noqa: PLC0415 - loaded when needed
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
     from nas.fit.starts.pretrained.pool import pool_of  # noqa: PLC0415 - imports timm

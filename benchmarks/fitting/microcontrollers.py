@@ -122,8 +122,8 @@ def efficientnet(name, side):
     """Elements of sigmoids and of scaled maps, counted on timm's network."""
     import torch  # noqa: PLC0415 - seconds
 
-    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - likewise
-    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - likewise
+    from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - loaded when needed
+    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - loaded when needed
 
     model = f"tf_efficientnetv2_{re.match('efficientnetv2([a-z][0-9]?)', name)[1]}"
     images = torch.empty(1, 3, side, side)
@@ -370,7 +370,7 @@ def scaled(bases):
 def mobilenet(row):
     """The network of a row of st_memory.csv; None if it is no MobileNet with colours."""
     from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - seconds
-    from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - likewise
+    from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - loaded when needed
 
     made = {"num_classes": int(row["classes"] or 1), "pad_type": "same"}
     if row["family"] == "mobilenetv2" and row["width"]:
@@ -388,7 +388,7 @@ def memory():
     """Computed activations and weights beside those of ST's tool, of the newest tables of the STM32H7."""
     import torch  # noqa: PLC0415 - seconds
 
-    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - likewise
+    from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - loaded when needed
 
     errors = []
     for row in table("st_memory.csv"):

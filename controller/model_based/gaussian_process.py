@@ -202,7 +202,7 @@ class GaussianProcess:
           has_value: True for the architectures that have one.
         """
         from scipy.linalg import cholesky, solve  # noqa: PLC0415 - half a second that others do not need
-        from scipy.linalg.lapack import dtrtri  # noqa: PLC0415 - likewise
+        from scipy.linalg.lapack import dtrtri  # noqa: PLC0415 - loaded when needed
 
         # K = L L^T, and the inverse of L
         covariance = weights.covariance(among).astype(np.float64)

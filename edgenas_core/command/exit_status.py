@@ -23,7 +23,7 @@ from edgenas_core.types.printable import printable
 
 USER_ERROR = 2  # argparse's own status for a command that cannot work
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
-UNREAD = 141  # 128 + SIGPIPE, likewise
+UNREAD = 141  # 128 + SIGPIPE
 
 
 @contextmanager

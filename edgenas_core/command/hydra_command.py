@@ -296,7 +296,7 @@ def called(
 
     Args:
       command: as for `hydra_command`.
-      file: likewise.
+      file: as for `hydra_command`.
       values: settings that differ from the defaults, by their full names.
       also: as for `hydra_command`.
 

@@ -56,7 +56,7 @@ _OLD: Mapping[str, Mapping[str, str]] = {
             for name in _QUIET
         },
         "correct_drift": "take on_disturbance=flag, and run the command again when the host is quiet",
-        "together": "each network is timed in turns with the control",
+        "together": "each network is timed in turns with the reference network",
         "shard": "measure in one process; several slow each other down",
     },
     "nas.export": {

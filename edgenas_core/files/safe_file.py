@@ -124,7 +124,7 @@ def load_array(path: Path) -> ndarray:
     content = read_bytes(path, _LARGEST_ARRAYS)
     try:
         return _array(content)
-    except Exception as error:  # likewise
+    except Exception as error:  # of any library that reads it
         raise ValueError(f"it is no array: {error}") from error
 
 

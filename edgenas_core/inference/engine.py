@@ -147,7 +147,7 @@ def run_example(segment: Segment, inputs: tuple[Tensor, ...]) -> tuple[Tensor, b
         result = segment(*inputs)
     if result.is_cuda:
         torch.cuda.current_stream(result.device).synchronize()  # another stream may read it
-    return result, versions != [tensor._version for tensor in inputs]  # noqa: SLF001 - likewise
+    return result, versions != [tensor._version for tensor in inputs]  # noqa: SLF001 - torch has no public name for it
 
 
 def is_view(result: Tensor, inputs: Sequence[Tensor]) -> bool:

@@ -49,7 +49,7 @@ class _Operations(TorchDispatchMode):
         is_view = all(each.untyped_storage().data_ptr() in memory for each in outputs)
         if inputs and outputs and (operation._schema.is_mutable or not is_view):  # noqa: SLF001 - torch's own way
             self._ended()
-            name = operation._schema.name.removeprefix("aten::").strip("_")  # noqa: SLF001 - likewise
+            name = operation._schema.name.removeprefix("aten::").strip("_")  # noqa: SLF001 - torch has no public name for it
             inputs.sort(key=lambda each: each.dim() < 2)  # biases last
             read = " ".join(map(_tensor, inputs))
             self.words.append(f"{_NAMES.get(name, name)} {read} > {_tensor(outputs[0])}")

@@ -36,18 +36,18 @@ _MODULES: list[tuple[tuple[type[nn.Module], ...], SegmentKind]] = [
     (
         (
             nn.modules.pooling._AvgPoolNd,  # noqa: SLF001 - torch has no public base class
-            nn.modules.pooling._MaxPoolNd,  # noqa: SLF001 - likewise
-            nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001 - likewise
-            nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001 - likewise
+            nn.modules.pooling._MaxPoolNd,  # noqa: SLF001 - torch has no public name for it
+            nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001 - torch has no public name for it
+            nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001 - torch has no public name for it
         ),
         SegmentKind.POOL,
     ),
-    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), SegmentKind.NORM),  # noqa: SLF001 - likewise
+    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), SegmentKind.NORM),  # noqa: SLF001 - torch has no public name for it
     ((nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.SiLU, nn.GELU, nn.Mish), SegmentKind.ACT),
     ((nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid, nn.ELU, nn.PReLU), SegmentKind.ACT),
     ((nn.Softmax, nn.LogSoftmax), SegmentKind.SOFTMAX),
     ((nn.Flatten, nn.Unflatten), SegmentKind.RESHAPE),
-    ((nn.Identity, nn.modules.dropout._DropoutNd), SegmentKind.IDENTITY),  # noqa: SLF001 - likewise
+    ((nn.Identity, nn.modules.dropout._DropoutNd), SegmentKind.IDENTITY),  # noqa: SLF001 - torch has no public name for it
 ]
 
 _FUNCTIONS: list[tuple[SegmentKind, Sequence[Callable[..., object] | str]]] = [

@@ -83,7 +83,7 @@ class Stolen:
         return [f"the hypervisor took {share:.0%} of this processor's time"]
 
     def _read(self) -> tuple[float, float]:
-        import psutil  # noqa: PLC0415 - likewise
+        import psutil  # noqa: PLC0415 - loaded when needed
 
         each = psutil.cpu_times(percpu=True)
         stolen = (getattr(each[core], "steal", 0.0) for core in self._cores if core < len(each))

@@ -1,4 +1,4 @@
-"""Stability check: is the machine undisturbed enough for a measurement? Asked throughout it."""
+"""Stability check: is the machine quiet enough for a measurement? Asked throughout it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class StabilityConfig:
         return 0.02 * self.tolerance
 
 
-def undisturbed_control_ms(control_ms: Collection[float]) -> float:
+def quiet_control_ms(control_ms: Collection[float]) -> float:
     """Time of the reference network on a quiet machine: the lower quartile of its times, ms.
 
     Load makes it slower. The first time may be taken under load, and other guests of the same host
@@ -80,15 +80,15 @@ def undisturbed_control_ms(control_ms: Collection[float]) -> float:
     return float(np.quantile(list(control_ms), 0.25, method="lower"))
 
 
-def drifted(control_ms: float, undisturbed_ms: float, limit: float) -> list[str]:
-    """One line if the control differs from its undisturbed time by more than the limit."""
-    drift = control_ms / undisturbed_ms - 1
+def drifted(control_ms: float, quiet_ms: float, limit: float) -> list[str]:
+    """One line if the reference network differs from its quiet time by more than the limit."""
+    drift = control_ms / quiet_ms - 1
     if abs(drift) <= limit:
         return []
     return [
         (
             f"the reference network, timed beside each, takes {control_ms:.3f} ms, {drift:+.1%} against "
-            f"{undisturbed_ms:.3f} ms"
+            f"{quiet_ms:.3f} ms"
         )
     ]
 
@@ -120,7 +120,7 @@ class Watch:
         Args:
           config: limits of disturbances.
           monitors: asked besides control and clock; `edgenas_core.machine.monitors` has them.
-          control_ms: earlier times of the control, if a measurement is continued.
+          control_ms: earlier times of the reference network, if a measurement is continued.
           clock_mhz: clock at the beginning.
         """
         self._config = config
@@ -129,10 +129,10 @@ class Watch:
         self._clock_mhz = clock_mhz
 
     def drift(self, control_ms: float) -> list[str]:
-        """One line if the control is off its undisturbed time, as estimated from all times so far."""
+        """One line if the reference network is off its quiet time, as estimated from all times so far."""
         self._control_ms.append(control_ms)
-        undisturbed_ms = undisturbed_control_ms(self._control_ms)
-        return drifted(control_ms, undisturbed_ms, self._config.control_drift)
+        quiet_ms = quiet_control_ms(self._control_ms)
+        return drifted(control_ms, quiet_ms, self._config.control_drift)
 
     def disturbances(self, clock_mhz: float | None = None) -> list[str]:
         """Other disturbances since the last call, given the current clock."""

@@ -48,7 +48,7 @@ class Figure(PagePart):
           ValueError: if Plotly does not know a property of a trace or of the layout.
         """
         import plotly.graph_objects as go  # noqa: PLC0415 - only a page with charts waits for it
-        from plotly.io.json import to_json_plotly  # noqa: PLC0415 - likewise
+        from plotly.io.json import to_json_plotly  # noqa: PLC0415 - loaded when needed
 
         figure = go.Figure(list(self.data), {**self.layout, "template": "none"})
         chart = figure.to_plotly_json()
@@ -59,7 +59,7 @@ class Figure(PagePart):
 @cache
 def _theme() -> Any:
     """The theme as Plotly writes it, which takes longer to check than a chart."""
-    import plotly.graph_objects as go  # noqa: PLC0415 - likewise
+    import plotly.graph_objects as go  # noqa: PLC0415 - loaded when needed
 
     return go.layout.Template(THEME).to_plotly_json()
 

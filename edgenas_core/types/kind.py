@@ -1,4 +1,4 @@
-"""Kind of a number: measured, disturbed, predicted and by what, trained, a penalty, or missing."""
+"""Kind of a number: measured, measured under load, predicted and by what, trained, a penalty, or missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Kind(IntEnum):
     penalty = 7  # a network that the device cannot run counts as this slow
     blocks = 8  # the sum of the measured latencies of the network's blocks
     own = 9  # by a function of the user's, of unknown origin
-    disturbed = 10  # measured while other work or a drift disturbed the device: not to be relied on
+    disturbed = 10  # measured under load, or while the device drifted: not to be relied on
     supernet = (
         11  # accuracy with weights inherited from a supernet, of a network that was not trained
     )

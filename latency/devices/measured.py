@@ -61,7 +61,7 @@ class MeasuredLatency:
     values_ms: Float64[ndarray, "n"]  # NaN: not measured
     predicted_ms: Float64[ndarray, "n"] | None = None  # by `nas.transfer`, in the same file
     states_unit: bool = True  # in the name of the column or of the file, or by the user
-    high_ms: Float64[ndarray, "n"] | None = None  # upper ends of their 90 % intervals, likewise
+    high_ms: Float64[ndarray, "n"] | None = None  # upper ends of their 90 % intervals
 
     @property
     def count(self) -> int:
@@ -170,7 +170,7 @@ def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Pat
         for journal in folder.glob(f"{slug_of(name)}*{JOURNAL_SUFFIX}"):
             raise UserError(
                 f"device {name!r} has no table yet: the measurement of {journal} has not ended, or every "
-                f"time in it was measured under load; the same `python -m nas.measure` with out={folder} goes on"
+                f"time in it was taken under load; the same `python -m nas.measure` with out={folder} goes on"
             )
     raise UserError(_unknown(space, name, files))
 

@@ -92,7 +92,7 @@ class LiveBoards:
         """Number of rounds, and each round as it ends: its journal and its measurements.
 
         Raises:
-          UserError: if no board is left, or one is disturbed or cannot run a network where the
+          UserError: if no board is left, or one is under load or cannot run a network where the
             config says to stop; nothing that was yielded before is lost.
         """
         return len(pending), self._measured(pending, folder)

@@ -19,7 +19,7 @@ from numpy import ndarray
 
 from edgenas_core.files.atomic_file import naming
 from edgenas_core.files.safe_file import opened, read_bytes, read_text
-from edgenas_core.machine.stability import drifted, undisturbed_control_ms
+from edgenas_core.machine.stability import drifted, quiet_control_ms
 from edgenas_core.machine.timing import Samples, Statistic
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import require_ms
@@ -51,9 +51,9 @@ class Measurement:
 
     arch: str  # text of the architecture
     samples: Samples
-    control_ms: float  # median of the control network, timed in turns with this one
+    control_ms: float  # median of the reference network, timed in turns with this one
     clock_mhz: float | None  # of the processor or GPU, right after; None if unknown
-    drift: tuple[str, ...]  # of the control, as known then; judged again when read
+    drift: tuple[str, ...]  # of the reference network, as known then; judged again when read
     disturbances: tuple[str, ...]  # other disturbances
     beside_gb_per_s: tuple[float, ...] = ()  # bandwidth of each process beside, meanwhile
     layers: tuple[LayerTime, ...] = ()  # in the order they run
@@ -68,7 +68,7 @@ class Measurement:
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether nothing is known to have disturbed it."""
+        """Whether the machine was quiet, as far as is known."""
         return not (self.drift or self.disturbances)
 
     def fields(self) -> dict[str, object]:
@@ -189,14 +189,14 @@ def mend(path: Path) -> None:
 
 
 def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
-    """The lines of one journal; a line whose control deviates from its quiet time is disturbed.
+    """The lines of one journal; a line whose reference network deviates from its quiet time was taken under load.
 
     The quiet time is known only from all lines. A field `control_drift` is added: the relative deviation.
     """
     control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
     if not control_ms:
         return rows
-    quiet_ms = undisturbed_control_ms(control_ms)
+    quiet_ms = quiet_control_ms(control_ms)
     verdicts = []
     for row in rows:
         now_ms = float(row["control_ms"])
@@ -207,7 +207,7 @@ def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, s
 
 
 def measured_ms(rows: list[dict[str, str]], statistic: Statistic) -> dict[str, float]:
-    """Milliseconds of every architecture that was measured undisturbed, by its text.
+    """Milliseconds of every architecture that was measured on a quiet machine, by its text.
 
     One that was measured several times has the median of them. Architectures that are the same network
     do not share a time: no runtime here finds out that they are (docs/explanation/timing.md).
@@ -220,7 +220,7 @@ def measured_ms(rows: list[dict[str, str]], statistic: Statistic) -> dict[str, f
 
 
 def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:
-    """Relative difference of each later undisturbed measurement of a network to its first."""
+    """Relative difference of each later valid measurement of a network to its first."""
     first: dict[str, float] = {}
     differences = []
     for row in rows:
@@ -235,7 +235,7 @@ def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Floa
 
 
 def taken_beside(rows: list[dict[str, str]]) -> list[float] | None:
-    """Mean GB/s of each process beside, over undisturbed rows; None if none is recorded."""
+    """Mean GB/s of each process beside, over valid rows; None if none is recorded."""
     recorded = [row.get("beside_gb_per_s", "").split() for row in rows if not row["disturbances"]]
     most = max(map(len, recorded), default=0)
     taken = np.array([[float(each) for each in row] for row in recorded if len(row) == most])

@@ -310,7 +310,7 @@ def measure(
     beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
     layers: Callable[[str], Sequence[LayerTime]] = lambda _text: (),
 ) -> Iterator[list[Measurement]]:
-    """Time networks, each in turns with the control.
+    """Time networks, each in turns with the reference network.
 
     Args:
       pending: texts of the architectures.

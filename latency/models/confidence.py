@@ -53,7 +53,7 @@ LEVELS_WITHOUT_SLACK = {
     0.95: 0.976,
     0.96: 0.99,
 }
-"""Likewise, of answers that leave no part of T unused; over 9 devices of MobileNetV3, rounded down by hand."""
+"""The same share of answers that leave no part of T unused; over 9 devices of MobileNetV3, rounded down by hand."""
 
 WITHIN = (0.26, 0.45, 0.45, 0.45, 0.45, 0.46, 0.46, 0.57, 0.57, 0.84, 0.91, 0.91, 0.95)
 """Share of answers within T whose own margin is a quantile of at least each level of `QUANTILES`.
@@ -69,7 +69,7 @@ The spread is the 90 % quantile of the absolute residuals (`python -m benchmarks
 """
 
 FACTORS_WITHOUT_SLACK = {0.75: 1.25, 0.85: 1.5, 0.9: 1.75, 0.95: 2.5, 0.98: 4.0}
-"""Likewise, in a space too large to be listed, from tables of MobileNetV3; that of 0.95 is a step above what they need."""
+"""The same in a space too large to be listed, from tables of MobileNetV3; that of 0.95 is a step above what they need."""
 
 LEAST_WITHOUT_SLACK = 1.5
 """Margin in spreads below which nothing is said of an answer in such a space."""

@@ -6,7 +6,7 @@ A layer is a node of the graph as the runtime has fused it, in words: operator, 
     QLinearConv(3x3:24) uint8[1,90,90,24] float[] uint8[] float[24] ... > uint8[1,90,90,24]
 
 The name of the operator is followed by its layout, or by kernel and groups where no tensor tells them.
-nn-Meter (Zhang et al., MobiSys 2021) predicts kernels likewise: a library takes another kernel from shape
+nn-Meter (Zhang et al., MobiSys 2021) also predicts kernels: a library takes another kernel from shape
 to shape, so that times have steps. Here trees give the factor by which a linear model of the layer's
 operations and elements errs, one model for each kind of layer.
 """
@@ -123,7 +123,7 @@ def fit_layers(
 
 def _fit(features: Float64[ndarray, "n F"], us: Float64[ndarray, "n"], trees: int) -> _KindModel:
     from scipy.optimize import nnls  # noqa: PLC0415 - half a second that a table does not need
-    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - likewise
+    from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor  # noqa: PLC0415 - loaded when needed
 
     inputs = _inputs(features)
     weights, _ = nnls(inputs / us[:, None], np.ones(len(us)))  # of the relative error

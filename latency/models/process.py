@@ -141,7 +141,7 @@ class Known:
     """Devices with known latencies, and features of the architectures."""
 
     boards: tuple[str, ...]  # one a device; several devices may share one
-    runtimes: tuple[str, ...]  # likewise; the source of the table where it does not state one
+    runtimes: tuple[str, ...]  # or the source of a table that does not state one
     log_ms: Float64[ndarray, "devices architectures"]
     linear: Float64[
         ndarray, "architectures features"

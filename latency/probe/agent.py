@@ -711,7 +711,7 @@ class Agent:
         }
 
     def _prepare(self, request: Dict[str, Any], control: bytes) -> Dict[str, Any]:
-        """Choose the runtime, pin the process, load the control network and time it."""
+        """Choose the runtime, pin the process, load the reference network and time it."""
         core, threads = request["core"], request["threads"]
         if core is not None:
             cores = set(range(core, core + threads))
@@ -736,7 +736,7 @@ class Agent:
         else:
             self._runtime = Torch("cuda" if name.endswith("cuda") else "cpu", threads)
         self._shape = request["shape"]
-        with self._doing(f"importing {name} and loading the control network"):
+        with self._doing(f"importing {name} and loading the reference network"):
             self._control = self._load(control)
         (timed,) = self._time([self._control], request["timing"])
         return {"type": "prepared", "control": timed, "state": board_state()}

@@ -91,7 +91,7 @@ UNKNOWN = BoardState(None, 0.0)
 @final
 @dataclass(frozen=True)
 class Timed:
-    """Times of one network, and of the control network in turns with it."""
+    """Times of one network, and of the reference network in turns with it."""
 
     ms: Float64[ndarray, " n"]
     control_ms: Float64[ndarray, " m"]
@@ -103,7 +103,7 @@ class Timed:
 
     @property
     def control_median_ms(self) -> float:
-        """Median of the control's times."""
+        """Median of the reference network's times."""
         return float(np.median(self.control_ms))
 
 
@@ -131,19 +131,19 @@ class LiveBoard:
         patience: Patience,
         tell: Callable[[str], None],
     ) -> None:
-        """Connect, choose the runtime and time the control network.
+        """Connect, choose the runtime and time the reference network.
 
         Args:
           address: for messages.
           open_connection: starts the agent.
           settings: of every measurement.
-          control: the control network in a format (onnx, tflite, torchscript).
+          control: the reference network in a format (onnx, tflite, torchscript).
           patience: with this board.
           tell: prints a line for the user.
 
         Raises:
           LostConnectionError: if the board cannot be reached.
-          BoardError: if it has no runtime, or cannot run the control network.
+          BoardError: if it has no runtime, or cannot run the reference network.
         """
         self.address = address
         self._open_connection = open_connection
@@ -152,7 +152,7 @@ class LiveBoard:
         self._patience = patience
         self._tell = tell
         self._connection: Connection | None
-        # the control's median and the clock are those to which later ones are compared
+        # the reference network's median and the clock are those to which later ones are compared
         self._connection, self.facts, self.identity, self.control_ms, self._clock_mhz = (
             self._connect()
         )

@@ -140,9 +140,9 @@ def exported(
     """An architecture's untrained network, as ONNX, TFLite or TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
-    from edgenas_core.inference.formats.onnx_export import OPSET as LATEST_OPSET  # noqa: PLC0415 - as below
+    from edgenas_core.inference.formats.onnx_export import OPSET as LATEST_OPSET  # noqa: PLC0415 - loaded when needed
     from edgenas_core.inference.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-    from edgenas_core.inference.formats.onnx_quantisation import quantised  # noqa: PLC0415 - likewise
+    from edgenas_core.inference.formats.onnx_quantisation import quantised  # noqa: PLC0415 - loaded when needed
     from edgenas_core.inference.formats.tflite_export import (  # noqa: PLC0415 - imports torch
         tflite_bytes,
         tflite_quantised,

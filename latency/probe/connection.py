@@ -24,7 +24,7 @@ from latency.probe import agent
 _CHUNK = 1 << 16
 _ERROR = re.compile(r"error|unknown|denied|not found|no such|cannot|refused|failed", re.IGNORECASE)
 _CHECKED_S = 0.25  # between two looks whether the command is still there
-_FIRST_TOLD_S = 10.0  # of a long wait, from which the user is told what is waited for
+_FIRST_TOLD_S = 10.0  # of a long wait, after which what is waited for is printed
 _KEPT = _CHUNK  # bytes kept of output that is no message
 LONGEST = 15
 """Longest task of a board, in times of the longest silence: half an hour by default."""

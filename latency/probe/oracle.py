@@ -63,7 +63,7 @@ class ProbeLatency:
         Raises:
           IndexError: if an architecture lies outside the space.
           UnmeasuredError: if the board cannot run an architecture's network.
-          LostConnectionError, BoardError: if the boards are lost, or disturbed where that is to stop.
+          LostConnectionError, BoardError: if the boards are lost, or under load where that is to stop.
         """
         names = self._names(architectures)
         self._learn([name for name in dict.fromkeys(names) if name not in self._known_ms])
@@ -96,7 +96,7 @@ class ProbeLatency:
 
         Raises:
           IndexError: if an architecture lies outside the space.
-          LostConnectionError, BoardError: if the boards are lost, or disturbed where that is to stop.
+          LostConnectionError, BoardError: if the boards are lost, or under load where that is to stop.
         """
         self.space.canonical(architectures)  # refuses what lies outside
         names = [self.space.text(architecture) for architecture in self.space.normal(architectures)]
@@ -116,7 +116,7 @@ class ProbeLatency:
         return [self.space.text(row) for row in rows]
 
     def still_holds(self, cached: Timed) -> bool:
-        """Whether the control network takes the same time now as when a time was cached."""
+        """Whether the reference network takes the same time now as when a time was cached."""
         now_ms = np.median([board.control_ms for board in self.pool.boards])
         limit = self.quiet.control_drift
         return not drifted(cached.control_median_ms, float(now_ms), limit)
@@ -186,7 +186,7 @@ class ProbeLatency:
         return float(self.statistic.of(timed.ms))
 
     def _judge(self, outcome: ProbeOutcome) -> Kind:
-        """Kind of a time: measured, or disturbed where the settings let that pass."""
+        """Kind of a time: measured, or under load where the settings let that pass."""
         if outcome.timed is not None and not outcome.timed.is_stable:
             self._flag(
                 "networks that did not settle",
@@ -204,7 +204,7 @@ class ProbeLatency:
                 f"latency.on_disturbance=flag, which marks such times"
             )
         self._flag(
-            "measurements under load",
+            "times taken under load",
             f"{sentence}; measurements under load are marked unreliable and are not cached",
         )
         return Kind.disturbed

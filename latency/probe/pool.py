@@ -76,7 +76,7 @@ class BoardPool:
     def _take(
         self, board: LiveBoard, network: str, export: Callable[[str, str], bytes]
     ) -> ProbeOutcome:
-        """Time one network; once more if the board was disturbed meanwhile."""
+        """Time one network; once more if the board was under load."""
         content = export(network, board.takes)
         try:
             for _ in range(2):

@@ -42,7 +42,7 @@ _OF_OTHERS = 1.5
 """Spread of held-out families, as a multiple of that of networks of seen families: of the embedded tables."""
 
 _SHARE_UNLIKE = 0.05
-"""Share of a network's predicted time in layers unlike all measured ones, of which the user is told."""
+"""Share of a network's predicted time in layers unlike all measured ones, from which on it is printed."""
 
 _SD_UNLIKE = 0.6
 """Standard deviation of the logarithm of a layer's time that is unlike all measured ones: visformer missed by 1.8 times."""

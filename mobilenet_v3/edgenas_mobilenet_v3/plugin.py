@@ -85,7 +85,7 @@ class MobileNetV3Space(MobileNetV3):
 
     def micro_graphs(self, architecture: Int64[ndarray, "D"], task: Task) -> list[MicroGraph]:
         """Operations on a microcontroller, of each block."""
-        from edgenas_mobilenet_v3.memory import graphs  # noqa: PLC0415 - likewise
+        from edgenas_mobilenet_v3.memory import graphs  # noqa: PLC0415 - loaded when needed
 
         image = self.image_side(architecture, task)
         return graphs(self.layers(architecture, task), self.widths, image, task)
@@ -160,7 +160,7 @@ class MobileNetV3Space(MobileNetV3):
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
         """Python source of the network, with the class that it is an object of."""
         from edgenas_mobilenet_v3.network import MobileNet  # noqa: PLC0415 - exports only
-        from nas.spaces.source import class_source  # noqa: PLC0415 - likewise
+        from nas.spaces.source import class_source  # noqa: PLC0415 - loaded when needed
 
         return class_source(MobileNet, **self._arguments(architecture, task))
 
@@ -202,8 +202,8 @@ class PublishedMobileNetV3Space(MobileNetV3Space):
         Raises:
           UserError: if the file is another one.
         """
-        from edgenas_mobilenet_v3.once_for_all import published_weights  # noqa: PLC0415 - likewise
-        from edgenas_mobilenet_v3.supernet import SharedMobileNet  # noqa: PLC0415 - likewise
+        from edgenas_mobilenet_v3.once_for_all import published_weights  # noqa: PLC0415 - loaded when needed
+        from edgenas_mobilenet_v3.supernet import SharedMobileNet  # noqa: PLC0415 - loaded when needed
 
         weights = published_weights(self._file, self.multiplier, self._digest)
         try:

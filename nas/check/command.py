@@ -191,7 +191,7 @@ def check(a_path: Path, b_path: Path, photos: Photos) -> Comparison:
     about = (
         photos.report,
         f"{a_path}: {prepared_a.words} ({told})",
-        f"{b_path}: {prepared_b.words}" if told_b else f"{b_path}: photos likewise",
+        f"{b_path}: {prepared_b.words}" if told_b else f"{b_path}: the same",
         *left_out,
         *([source] if labels is not None else []),
     )

@@ -23,7 +23,7 @@ SAME_DB, SAME_INT8_DB = 35.0, 9.0
 """Signal to noise of the outputs from which two files are the same network, without and with 8 bits."""
 
 AGREED, AGREED_INT8 = 0.98, 0.9
-"""Share of the photos that get one class from both, likewise."""
+"""Share of the photos that get one class from both, at least."""
 
 _LAYER_DB, _LAYER_INT8_DB = 30.0, 8.0
 """Signal to noise below which a layer differs."""

@@ -134,7 +134,7 @@ class OnnxFile:
         """Outputs for one image."""
         try:
             outputs = self._session.run([self._output], {self._input: numbers})
-        except Exception as error:  # likewise
+        except Exception as error:  # any error of a foreign library
             shape = "x".join(map(str, numbers.shape))
             raise UserError(
                 f"{self.path}: ONNX Runtime cannot run it on an input of {shape}: {error!s:.200}"
@@ -143,7 +143,7 @@ class OnnxFile:
 
     def layers(self, numbers: Shaped[ndarray, "1 ..."]) -> Iterator[Layer]:
         """Every layer, by a copy of the network that gives the outputs of all."""
-        import onnx  # noqa: PLC0415 - likewise
+        import onnx  # noqa: PLC0415 - loaded when needed
 
         graph = self._model.graph
         made = {name: node for node in graph.node for name in node.output}
@@ -185,7 +185,7 @@ class OnnxFile:
 
 
 def _session(content: bytes) -> Any:
-    import onnxruntime  # noqa: PLC0415 - likewise
+    import onnxruntime  # noqa: PLC0415 - loaded when needed
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -223,7 +223,7 @@ def with_live_latency(config: _Config, *, takes_addresses: bool) -> _Config:
     is_here = device == HERE
     if not is_here and not (takes_addresses and "://" in device):
         return config
-    from edgenas_core.machine.stability import OnDisturbance  # noqa: PLC0415 - as below
+    from edgenas_core.machine.stability import OnDisturbance  # noqa: PLC0415 - loaded when needed
     from latency.sources.probe import ProbeLatencyConfig  # noqa: PLC0415 - as its name is chosen
     from latency.sources.table import AutoLatencyConfig  # noqa: PLC0415 - as its name is chosen
 

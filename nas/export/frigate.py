@@ -72,7 +72,7 @@ def write_frigate(
 def _of_bytes(tflite: bytes) -> bytes:
     """The network with an input of uint8, which is cast to floating point first."""
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
-    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - likewise
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - loaded when needed
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     (graph,) = model.subgraphs

@@ -81,7 +81,7 @@ def timed_on_board(
     config: ExportConfig,
     tell: Callable[[str], None],
 ) -> dict[ExportForm, Latency]:
-    """Latency of each file on a live board, timed in turns with the space's control network.
+    """Latency of each file on a live board, timed in turns with the space's reference network.
 
     Raises:
       UserError: if the board cannot be used, or cannot run one of the files.

@@ -173,8 +173,8 @@ def logits_of(
 def half(onnx: bytes) -> bytes:
     """The network in fp16, between casts of its input and output."""
     import onnx as onnx_format  # noqa: PLC0415 - only where fp16 is asked for
-    from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415 - likewise
-    from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415 - likewise
+    from onnxruntime.transformers.float16 import convert_float_to_float16  # noqa: PLC0415 - loaded when needed
+    from onnxruntime.transformers.onnx_model import OnnxModel  # noqa: PLC0415 - loaded when needed
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of each weight too small for fp16, which becomes 1e-7

@@ -24,7 +24,7 @@ _LAYERS = 3
 """Layers that are named where int8 loses accuracy."""
 
 _OF_TRAINING = 0.005
-"""Difference from the accuracy that the training reported of which the user is told."""
+"""Difference from the accuracy that the training reported from which on it is printed."""
 
 _MEMORY = 1.02
 """Factor by which a file may exceed what was computed before it was written."""
@@ -73,7 +73,7 @@ def not_faster_in_int8(latencies: Mapping[ExportForm, Latency]) -> Iterator[str]
         if low > fp32_high:
             yield f"{form.file} is slower than fp32 on {latency.board}: {times}; use the fp32 file there"
         elif high >= fp32_low:
-            yield f"{form.file} and fp32 are not told apart in time on {latency.board}: {times}"
+            yield f"{form.file} and fp32 take equally long on {latency.board}: {times}"
 
 
 def beyond_limit(
@@ -157,7 +157,7 @@ def memory_of_file(tflite: bytes | None) -> tuple[float, ...] | None:
 def graph_of_file(tflite: bytes) -> MicroGraph:
     """Operations of a .tflite file."""
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
-    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - likewise
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - loaded when needed
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}

@@ -81,7 +81,7 @@ class ExportSubject:
         if not isinstance(self.images, LearnerData):
             return False
         from nas.fit.learners.detection import Detection  # noqa: PLC0415 - imports torch
-        from nas.fit.learners.segmentation import Segmentation  # noqa: PLC0415 - likewise
+        from nas.fit.learners.segmentation import Segmentation  # noqa: PLC0415 - loaded when needed
 
         return isinstance(self.images.learner, Segmentation | Detection)
 

@@ -33,7 +33,7 @@ class Chart:
     name: str  # its anchor, for the name of a file
     title: str
     traces: list[dict[str, Any]]  # Plotly's
-    layout: dict[str, Any]  # likewise
+    layout: dict[str, Any]  # of Plotly
 
 
 def charts_of(page: Path) -> list[Chart]:

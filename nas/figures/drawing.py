@@ -1,6 +1,6 @@
 """A chart drawn by matplotlib as wide as a column, as SVG and PDF whose text stays text.
 
-What a page shows by hovering and zooming is told in the figure: an axis of a gap is logarithmic, and points
+What a page shows by hovering and zooming is drawn in the figure: an axis of a gap is logarithmic, and points
 outside the axes are counted.
 """
 
@@ -71,7 +71,7 @@ def drawn(chart: Chart, suffix: str) -> bytes:
     """
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra
-        from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
+        from matplotlib.figure import Figure  # noqa: PLC0415 - loaded when needed
     except ImportError as error:
         raise UserError(f"figures need matplotlib: {how_to_install('figures')}") from error
     content = io.BytesIO()
@@ -134,7 +134,7 @@ def _add_points(  # noqa: PLR0917 - called above alone
     style: dict[str, Any] = {"marker": _SYMBOLS.get(symbol, "o"), "s": size, "label": label}
     colours = marker.get("color", colour)
     if not isinstance(colours, str):  # a number a point
-        from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - likewise
+        from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - loaded when needed
 
         names = [_colour(each) for _, each in marker["colorscale"]]
         scale = LinearSegmentedColormap.from_list("edgenas", names)
@@ -151,7 +151,7 @@ def _add_points(  # noqa: PLR0917 - called above alone
 
 def _add_heat_map(trace: Mapping[str, Any], axes: Any) -> None:
     """Counts of a confusion matrix, each in its cell."""
-    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - likewise
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415 - loaded when needed
 
     names = [COLOURS[f"scale-{i}"][0] for i in range(5)]
     scale = LinearSegmentedColormap.from_list("edgenas", names)

@@ -190,8 +190,8 @@ def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpac
     """
     from torch import nn  # noqa: PLC0415 - a module needs it
 
-    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - likewise
-    from nas.fit.starts.elastic.space import MULTIPLE  # noqa: PLC0415 - likewise
+    from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - loaded when needed
+    from nas.fit.starts.elastic.space import MULTIPLE  # noqa: PLC0415 - loaded when needed
 
     if not isinstance(network, nn.Module):
         raise UserError(f"network={network!r:.200} is no torch.nn.Module")
@@ -259,7 +259,7 @@ def _require_teaching(config: FitConfig, space: SearchSpace) -> None:
     if config.teacher == "none":
         raise UserError("unlabelled= needs a teacher; leave teacher=none out")
     from nas.fit.data.unlabelled import UnlabelledPhotos  # noqa: PLC0415 - few fits have such photos
-    from nas.fit.starts.pretrained.space import teacher_space  # noqa: PLC0415 - as above
+    from nas.fit.starts.pretrained.space import teacher_space  # noqa: PLC0415 - loaded when needed
 
     UnlabelledPhotos(Path(config.unlabelled).expanduser())
     if is_named:

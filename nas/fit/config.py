@@ -111,7 +111,7 @@ class FitConfig(RunConfig):
         "Mean of the images that network= was trained on, fractions of 255: 0.5, or one a channel.",
         unset="the usual one with which it is most accurate on validation images",
     )
-    std: Any = setting(None, "Likewise, the standard deviation.", unset="as of mean=")
+    std: Any = setting(None, "Standard deviation of these images.", unset="as of mean=")
     multiple: int | None = setting(
         None, "Channel counts of network= are rounded to a multiple of this.", unset="8"
     )

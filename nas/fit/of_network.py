@@ -106,7 +106,7 @@ def rehearsed(config: FitConfig, space: SearchSpace, images: TrainingData) -> Se
       UserError: if its network cannot be trained on the data or exported.
     """
     from nas.fit.starts.elastic.rehearsal import choose_scaling, rehearse  # noqa: PLC0415 - imports torch
-    from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - likewise
+    from nas.fit.starts.elastic.space import ElasticSpace  # noqa: PLC0415 - loaded when needed
 
     if not isinstance(space, ElasticSpace) or not is_of_user(config):
         return space

@@ -43,7 +43,7 @@ _CANDIDATES = 3
 """Networks among which each is chosen by the layers that are least known; of all, the choice is no better."""
 _MOST_CANDIDATES = 60  # each is exported for its layers, a second or more
 _TOLD_AFTER = 10
-"""Exported candidates after which the user is told how many are."""
+"""Exported candidates after which the user is shown how many are."""
 
 
 _ABOUT = """
@@ -153,7 +153,7 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
     pending = _told_pending(order, before, quiet, folder, console)
 
     def is_enough() -> bool:
-        """Whether as many distinct layers as asked for were timed undisturbed."""
+        """Whether as many distinct layers as asked for were timed on a quiet machine."""
         return config.layers is not None and has_layers(profiled, config.layers)
 
     if not pending or is_enough():
@@ -199,7 +199,7 @@ def _rows(
     space: SearchSpace,
     folder: MeasurementFolder,
 ) -> Rows:
-    """Lines of all journals, those disturbed that were or that the others contradict."""
+    """Lines of all journals; those taken under load, or that the others contradict, are marked."""
     journals = [read(path) for path in subject.journals(folder)]
     return doubted(
         [row for lines in journals for row in judged(lines, config.control_drift)], space
@@ -209,13 +209,11 @@ def _rows(
 def _told_pending(
     order: list[str], before: Rows, quiet: Rows, folder: MeasurementFolder, console: Console
 ) -> list[str]:
-    """What is still to be measured, of which the user is told: disturbed networks are measured again."""
+    """Networks still to be measured, as is printed; those that were timed under load are among them."""
     pending = _pending(order, [row["arch"] for row in quiet])
     disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
     again = (
-        f", {len(disturbed):,} measured again, as they were measured under load"
-        if disturbed
-        else ""
+        f", {len(disturbed):,} networks again, as they were timed under load" if disturbed else ""
     )
     console.print(
         f"{folder.device_id}: {len(order):,} measurements of {len(set(order)):,} networks, "

@@ -16,7 +16,7 @@ Rows = list[dict[str, str]]
 
 
 def doubted(rows: Rows, space: Space) -> Rows:
-    """Mark implausibly fast times as disturbed, unless every time of the network is that fast.
+    """Leave implausibly fast times out, unless every time of the network is that fast.
 
     A network that was timed once has not confirmed its time; `confirmed_fast` lists those that have.
     """
@@ -38,7 +38,7 @@ def confirmed_fast(rows: Rows, space: Space) -> list[str]:
 
 
 def _fast(rows: Rows, space: Space) -> tuple[list[int], Counter[str]]:
-    """Positions of undisturbed times that are implausibly fast, and how often each network was timed."""
+    """Positions of valid times that are implausibly fast, and how often each network was timed."""
     quiet = [at for at, row in enumerate(rows) if not row["disturbances"]]
     times = Counter(rows[at]["arch"] for at in quiet)
     if not quiet:

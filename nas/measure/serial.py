@@ -178,7 +178,7 @@ def _port(path: Path) -> Iterator[int]:
     """A serial port at 115200 baud, raw, without becoming this process's terminal."""
     try:
         import termios  # noqa: PLC0415 - not on Windows
-        import tty  # noqa: PLC0415 - likewise
+        import tty  # noqa: PLC0415 - loaded when needed
     except ImportError as error:
         raise UserError(
             f"serial={path}: ports are read on Linux and macOS; paste the log into a file"

@@ -53,7 +53,7 @@ def write_measured_table(
     `facts` describe the device, `words` are the settings as the user wrote them.
 
     Raises:
-      UserError: if everything was disturbed.
+      UserError: if every time was taken under load.
     """
     lock = folder.path / f"{folder.slug}.lock"
     lock.touch()
@@ -76,7 +76,7 @@ def write_predicted_table(
     facts: dict[str, Any],
     console: Console,
 ) -> None:
-    """Predict the space from the ordered networks that were measured undisturbed.
+    """Predict the space from the ordered networks that were measured on a quiet machine.
 
     Raises:
       UserError: if these are too few.
@@ -114,7 +114,7 @@ def write_layers(
     facts: dict[str, Any],
     console: Console,
 ) -> Path:
-    """Write the layers of all networks that were measured undisturbed, and their model's quality.
+    """Write the layers of all networks that were measured on a quiet machine, and their model's quality.
 
     If these networks are too few as the time is over, nothing is written but the journal.
 
@@ -152,13 +152,13 @@ def _measured(
     """Architectures that were measured, their milliseconds, and the origin of these.
 
     Raises:
-      UserError: if everything was disturbed.
+      UserError: if every time was taken under load.
     """
     rows = doubted(folder.rows(), space)
     times_ms = measured_ms(rows, config.statistic)
     if not times_ms:
         raise UserError(
-            f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
+            f"every one of the {len(rows)} measurements in {folder.path} was taken under load, as the journals "
             f"there say; make the machine quiet, or allow more with tolerance= "
             f"(docs/how-to/measure-a-machine.md)"
         )
@@ -196,9 +196,7 @@ def _in_words(origin: dict[str, Any]) -> str:
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
     tolerance = origin["settings"]["tolerance"]
     by = "" if tolerance == StabilityConfig().tolerance else f" by tolerance={tolerance:g}"
-    return (
-        f"{origin['networks_measured']:,}{of_all} networks measured without load{by}{noise}{doubt}"
-    )
+    return f"{origin['networks_measured']:,}{of_all} networks measured on a quiet machine{by}{noise}{doubt}"
 
 
 def _now() -> str:

@@ -58,7 +58,7 @@ class Network:
     latency_ms: float
     latency_kind: str
     costs: dict[str, float] = field(default_factory=dict)  # limited ones beside the latency
-    feasible: bool | None = None  # within every limit, by a latency that was not disturbed
+    feasible: bool | None = None  # within every limit, by a latency that was not taken under load
     rank: int | None = None  # 1 + feasible architectures that are more accurate
     on: tuple[OnDevice, ...] = ()  # with `latency=mapped`, the device with most room first
     sample: int | None = None  # the trial it was, from 1

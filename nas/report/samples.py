@@ -67,8 +67,8 @@ def read_row(path: Path, text: str) -> dict[str, Any] | None:
     Raises:
       UserError: if the file cannot be read.
     """
-    import pyarrow as pa  # noqa: PLC0415 - likewise
-    import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+    import pyarrow as pa  # noqa: PLC0415 - loaded when needed
+    import pyarrow.parquet as pq  # noqa: PLC0415 - loaded when needed
 
     try:
         wanted = [("arch", "=", text), ("state", "=", State.done.name)]

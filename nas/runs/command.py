@@ -68,7 +68,7 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
             return complete_run(kind, composed, choices, words, console)
 
     if hydra.mode is RunMode.MULTIRUN:
-        from nas.runs.sweep import run_job  # noqa: PLC0415 - likewise
+        from nas.runs.sweep import run_job  # noqa: PLC0415 - loaded when needed
 
         run_job(job)
     else:
@@ -76,7 +76,7 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
         read = next(filter(None, map(composed.get, ("resume", "data", "learner"))), None)
         if read is not None:  # which, with the libraries for it, takes a while
             say(console, f"reading {read}")
-        from nas.runs.begin import begin  # noqa: PLC0415 - likewise
+        from nas.runs.begin import begin  # noqa: PLC0415 - loaded when needed
 
         age_s = time.time() - psutil.Process().create_time()  # a busy machine starts it slowly
         began_s = time.monotonic() - max(0.0, age_s)
@@ -91,7 +91,7 @@ def _run(composed: DictConfig, module: str, kind: RunKind[Any]) -> None:
                 raise
             console.stage = "searching"
             summary = run.complete()
-        from nas.report.result import result_of  # noqa: PLC0415 - likewise
+        from nas.report.result import result_of  # noqa: PLC0415 - loaded when needed
 
         add_result(**result_of(run.begun.folder, summary, run.begun.experiment.data))
 
@@ -111,8 +111,8 @@ def complete_run(
       UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
       OSError: if a folder cannot be written.
     """
-    from nas.runs.begin import begin  # noqa: PLC0415 - likewise
-    from nas.runs.run import nothing  # noqa: PLC0415 - likewise
+    from nas.runs.begin import begin  # noqa: PLC0415 - loaded when needed
+    from nas.runs.run import nothing  # noqa: PLC0415 - loaded when needed
 
     run = begin(kind, composed, choices, words, console, on_trials=on_trials or nothing)
     run.complete()

@@ -175,7 +175,7 @@ class FunctionSpace(ChoiceSpace):
         return {**vars(self), "_build": cloudpickle.dumps(self._build)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        import cloudpickle  # noqa: PLC0415 - likewise
+        import cloudpickle  # noqa: PLC0415 - loaded when needed
 
         vars(self).update(state, _build=cloudpickle.loads(state["_build"]))
 

@@ -63,7 +63,7 @@ def _samples(
     values: Mapping[str, Any],
 ) -> pa.Table:
     """The samples of one setting."""
-    import pyarrow as pa  # noqa: PLC0415 - likewise
+    import pyarrow as pa  # noqa: PLC0415 - loaded when needed
 
     fields = {field.name: values[field.name] for field in dataclasses.fields(Setting)}
     setting = Setting(**{**fields, "overrides": tuple(values["overrides"])})

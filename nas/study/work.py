@@ -69,7 +69,7 @@ def _entries(
             yield job, search_job(job, folder, seeds, budget)
         return
     from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
-    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - loaded when needed
 
     calls = [delayed(_number)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
     parallel = Parallel(

@@ -51,7 +51,7 @@ class TrainConfig:
     )
     images: TrainOn = setting(
         TrainOn.train_and_valid,
-        "Images that are trained on; train: without the validation images, whose accuracy is told after "
+        "Images that are trained on; train: without the validation images, whose accuracy is printed after "
         "each epoch.",
     )
     recipe: str | None = setting(

@@ -34,7 +34,7 @@ class Confirmation:
 
     @property
     def confirmed(self) -> Bool[ndarray, "n"]:
-        """True where the network was within the limit again on an undisturbed device."""
+        """True where the network was within the limit again, in a time that was not taken under load."""
         return np.asarray(self.within_limit & (self.again.kind != Kind.disturbed))
 
     @property
@@ -60,7 +60,7 @@ def confirm(
     """Time the most accurate feasible trials again, until one is within the limit again.
 
     `top` architectures are timed at once; more only if none of them is confirmed, ten times as many
-    at most. A round in which every time was disturbed is the last: so would be the next.
+    at most. A round in which every time was taken under load is the last: so would be the next.
     """
     order = _candidates(trials, feasible)[: _ROUNDS * top]
     ms, kinds = np.empty(0), np.empty(0, np.int8)

@@ -137,7 +137,7 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
         lanes: list[CpuLane | GpuLane] = []
         part: SmSlice | None = None
         if config.on_gpu:
-            from edgenas_core.inference.cuda.sm_slices import SmSlices  # noqa: PLC0415 - likewise
+            from edgenas_core.inference.cuda.sm_slices import SmSlices  # noqa: PLC0415 - loaded when needed
             from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
 
             part = None if sms is None else opened.enter_context(SmSlices((sms,)))[0]

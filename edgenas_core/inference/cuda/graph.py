@@ -143,7 +143,7 @@ class GraphEngine(Engine):
             _BROKEN.append(failed)
             with suppress(AttributeError, RuntimeError):
                 torch._C._cuda_endAllocateToPool(device, self._pool)  # noqa: SLF001 - as torch's CUDA graph trees do
-                torch._C._cuda_releasePool(device, self._pool)  # noqa: SLF001 - likewise
+                torch._C._cuda_releasePool(device, self._pool)  # noqa: SLF001 - torch has no public name for it
         self._pool = torch.cuda.graph_pool_handle()
         self._first = None
         sound = torch.cuda.CUDAGraph()

@@ -130,10 +130,10 @@ def _quiet(graphs: list[object]) -> Iterator[None]:
     exporter.setLevel(logging.ERROR)
     torch.backends.mha.set_fastpath_enabled(False)  # one operation, which ONNX does not have
     log = torch._C._jit_onnx_log  # noqa: SLF001 - torch has no other way
-    torch._C._jit_onnx_log = lambda *logged: graphs.extend(logged)  # noqa: SLF001 - likewise
+    torch._C._jit_onnx_log = lambda *logged: graphs.extend(logged)  # noqa: SLF001 - torch has no public name for it
     try:
         yield
     finally:
-        torch._C._jit_onnx_log = log  # noqa: SLF001 - likewise
+        torch._C._jit_onnx_log = log  # noqa: SLF001 - torch has no public name for it
         torch.backends.mha.set_fastpath_enabled(fast)
         exporter.setLevel(level)

@@ -90,8 +90,8 @@ def _quantised(
 ) -> bytes:
     """The network in int8; `refused` gets the name of a layer whose weights are not finite."""
     import onnx as onnx_format  # noqa: PLC0415 - only where int8 is asked for
-    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static  # noqa: PLC0415 - likewise
-    from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - likewise
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static  # noqa: PLC0415 - loaded when needed
+    from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - loaded when needed
 
     exported, optimised, prepared, made = (
         folder / f"{name}.onnx" for name in ("given", "optimised", "prepared", "int8")

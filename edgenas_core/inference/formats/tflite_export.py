@@ -44,7 +44,7 @@ def tflite_bytes(network: nn.Module, images: Float[Tensor, "b c h w"]) -> bytes:
     require_converter()
     with quiet():
         import litert_torch  # noqa: PLC0415 - an extra that takes seconds to import
-        from litert_torch.progress import console  # noqa: PLC0415 - likewise
+        from litert_torch.progress import console  # noqa: PLC0415 - loaded when needed
 
         console.quiet = True
         # of other layouts another layer's weights may be written: google-ai-edge/litert-torch, issue 1061
@@ -245,7 +245,7 @@ def _number_in_order(model: Any, graph: Any) -> None:
 def in_fp32(tflite: bytes) -> list[str]:
     """Operations of an int8 network that are computed in fp32, as the quantiser knows no other: kind and layer."""
     from ai_edge_litert import schema_py_generated as schema  # noqa: PLC0415 - an extra
-    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - likewise
+    from ai_edge_litert.tools import flatbuffer_utils  # noqa: PLC0415 - loaded when needed
 
     model = flatbuffer_utils.read_model_from_bytearray(bytearray(tflite))
     names = {code: name for name, code in vars(schema.BuiltinOperator).items()}

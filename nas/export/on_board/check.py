@@ -53,7 +53,7 @@ class Tflite:
     """A .tflite file in LiteRT, on one thread; it takes images channels last, int8 in an int8 file."""
 
     def __init__(self, path: Any = None, content: Any = None) -> None:
-        from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - likewise
+        from ai_edge_litert.interpreter import Interpreter  # noqa: PLC0415 - loaded when needed
 
         self._interpreter = Interpreter(path, model_content=content, num_threads=1)
         self._interpreter.allocate_tensors()

@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from check import network_of, normalised  # type: ignore[import-not-found]  # noqa: E402 - beside this file
-from pixels import cropped, in_channels, rgb, upright  # type: ignore[import-not-found]  # noqa: E402 - likewise
+from pixels import cropped, in_channels, rgb, upright  # type: ignore[import-not-found]  # noqa: E402 - it lies beside this file
 
 
 def main() -> None:

@@ -171,7 +171,7 @@ def grouped(
 ) -> Int64[ndarray, "n"]:
     """First image of each image's group: of equal, nearly equal, and by a rule equally named ones."""
     from scipy.sparse import coo_array  # noqa: PLC0415 - slow to import
-    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - likewise
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415 - loaded when needed
 
     count = len(equal_to)
     edges = [np.stack([np.arange(count), equal_to], 1), near]

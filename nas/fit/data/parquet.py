@@ -148,7 +148,7 @@ class _ParquetFile:
     def _opened(self) -> Iterator[pq.ParquetFile]:
         """The file; what reading it raises becomes a `UserError`."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import, and only needed for Parquet
-        import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+        import pyarrow.parquet as pq  # noqa: PLC0415 - loaded when needed
 
         try:
             require_regular(self._path)
@@ -167,7 +167,7 @@ class _ParquetFile:
             )
 
     def _image_column(self, schema: pa.Schema) -> str:
-        import pyarrow as pa  # noqa: PLC0415 - likewise
+        import pyarrow as pa  # noqa: PLC0415 - loaded when needed
 
         for field in schema:
             kind: Any = field.type

@@ -145,7 +145,7 @@ def blamed(what: str) -> Iterator[None]:
     Raises:
       UserError: of whatever the block raises.
     """
-    import torch  # noqa: PLC0415 - likewise
+    import torch  # noqa: PLC0415 - loaded when needed
 
     try:
         yield

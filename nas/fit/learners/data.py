@@ -299,7 +299,7 @@ def has_classes(data: TrainingData) -> TypeGuard[ImageSet]:
 
 
 def _carried(content: bytes) -> LearnerData:
-    import cloudpickle  # noqa: PLC0415 - likewise
+    import cloudpickle  # noqa: PLC0415 - loaded when needed
 
     return LearnerData(cloudpickle.loads(content))
 

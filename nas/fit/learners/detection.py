@@ -273,7 +273,7 @@ class Detection:
 def _coco() -> tuple[Any, Any]:
     try:
         from pycocotools.coco import COCO  # noqa: PLC0415 - an extra
-        from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - likewise
+        from pycocotools.cocoeval import COCOeval  # noqa: PLC0415 - loaded when needed
     except ImportError as error:
         raise UserError(
             f"task=detection needs pycocotools ({error}): {how_to_install('tasks')}"

@@ -384,7 +384,7 @@ def scored(
       aggregate: makes one number of a candidate's scores; higher is better.
       seconds: for all from the first score on, since processes may have to start.
       check: called after each; it raises to leave the search.
-      tell: told after each how many were scored.
+      tell: called after each with the number scored.
       least: candidates that are scored however long it takes.
       first: architectures that are scored before others, if they are candidates.
     """

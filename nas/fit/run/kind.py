@@ -64,7 +64,7 @@ class FitKind(ABC, Generic[AnyJobs]):
     def alternatives(
         self,
         ranking: Ranking[AnyJobs],  # noqa: ARG002 - of two kinds
-        arch: str | None,  # noqa: ARG002 - likewise
+        arch: str | None,  # noqa: ARG002 - other kinds use it
     ) -> list[Entry]:
         """Networks as they were ranked, to be returned instead of a winner that is worse.
 

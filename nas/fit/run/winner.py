@@ -48,7 +48,7 @@ class Winner:
     epochs: int  # in all, as they were planned when the training began
     ranked_epochs: int  # of these, that it was trained for when it was ranked
     latency_ms: float  # on a live device, as it was timed again
-    latency_kind: int  # disturbed: no candidate was timed again on an undisturbed board
+    latency_kind: int  # disturbed: every candidate was timed again under load
     rate: float = 1.0  # learning rate, as a multiple of the recipe's
     after_s: float = 0.0  # from the beginning of the search to this decision
 

@@ -111,7 +111,7 @@ def runnable_layout(network: nn.Module, example: Float[Tensor, "n c h w"]) -> to
     except RuntimeError as error:
         if not needs_contiguous(error):
             raise
-        network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # likewise
+        network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # torch's stub lacks it
         return torch.contiguous_format
     return torch.channels_last
 

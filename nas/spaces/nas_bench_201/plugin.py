@@ -106,7 +106,7 @@ class NasBench201Space(NasBench201, ChoiceSpace):
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
         """Python source of the network, with the class that it is an object of."""
-        from edgenas_core.inference.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - likewise
+        from edgenas_core.inference.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - loaded when needed
         from nas.spaces.source import class_source  # noqa: PLC0415 - exports only
 
         operations = self.operations(architecture)

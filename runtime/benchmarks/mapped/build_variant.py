@@ -83,7 +83,7 @@ def unsupported_reason(variant: Variant) -> str | None:
         return _unsupported_on_gpu(variant)
     is_native = {
         VariantPrecision.bf16: torch.ops.mkldnn._is_mkldnn_bf16_supported,  # noqa: SLF001 - torch has no public name
-        VariantPrecision.fp16: torch.ops.mkldnn._is_mkldnn_fp16_supported,  # noqa: SLF001 - likewise
+        VariantPrecision.fp16: torch.ops.mkldnn._is_mkldnn_fp16_supported,  # noqa: SLF001 - torch has no public name for it
     }.get(variant.precision)
     if is_native is not None and not is_native():
         return f"this processor has no instructions for {variant.precision.value}"

@@ -82,7 +82,7 @@ class PlaceLanes(Closeable):
             if is_bound:
                 lane.launch(partial(_bind, cores)).wait()
             return lane
-        from benchmarks.mapped.gpu_groups import slice_of  # noqa: PLC0415 - likewise
+        from benchmarks.mapped.gpu_groups import slice_of  # noqa: PLC0415 - loaded when needed
         from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - needs a GPU
 
         groups = self._groups(variant, place)

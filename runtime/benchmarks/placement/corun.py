@@ -152,7 +152,7 @@ def _simulated(profile: Profile) -> Iterator[Row]:
 
 
 def _on_streams(config: BenchConfig, profile: Profile) -> Iterator[Row]:
-    from edgenas_core.inference.cuda.sm_slices import SmSlices  # noqa: PLC0415 - likewise
+    from edgenas_core.inference.cuda.sm_slices import SmSlices  # noqa: PLC0415 - loaded when needed
     from edgenas_runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
 
     total = torch.cuda.get_device_properties(0).multi_processor_count

@@ -55,7 +55,7 @@ class _Profiles:
             if self.config.profile is not None:
                 self._made.append(read_profile(self.config.profile))
             elif self.config.on_gpu:
-                from benchmarks.placement.calibrate import calibrate  # noqa: PLC0415 - likewise
+                from benchmarks.placement.calibrate import calibrate  # noqa: PLC0415 - loaded when needed
                 from edgenas_core.inference.cuda.stream_pool import stream_pool  # noqa: PLC0415 - for those who have a GPU
 
                 stream = stream_pool(0).take()
@@ -127,7 +127,7 @@ _Measured = Iterator[tuple[Passes, dict[str, list[float]], float]]
 
 
 def _measured(config: BenchConfig, _: Hardware, use: Use, nbytes: int) -> _Measured:
-    from benchmarks.placement.calibrate import placed  # noqa: PLC0415 - likewise
+    from benchmarks.placement.calibrate import placed  # noqa: PLC0415 - loaded when needed
     from edgenas_core.inference.cuda.stream_pool import stream_pool  # noqa: PLC0415 - for those who have a GPU
 
     stream = stream_pool(0).take()

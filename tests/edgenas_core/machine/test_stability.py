@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgenas_core.machine.stability import StabilityConfig, Watch, undisturbed_control_ms
+from edgenas_core.machine.stability import StabilityConfig, Watch, quiet_control_ms
 
 
 def watch(*senses, **before):
@@ -35,7 +35,7 @@ def test_a_disturbed_beginning_is_no_reference():
 
 
 def test_quiet_is_what_the_control_takes_although_most_of_its_times_are_disturbed():
-    assert undisturbed_control_ms([10.0, 9.5, 9.0, 9.2, 7.5, 9.3, 7.4, 7.6]) == 7.5
+    assert quiet_control_ms([10.0, 9.5, 9.0, 9.2, 7.5, 9.3, 7.4, 7.6]) == 7.5
 
 
 def test_a_clock_that_falls_is_found_and_one_that_rises_is_not():

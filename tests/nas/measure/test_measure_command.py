@@ -324,6 +324,6 @@ def test_what_was_disturbed_is_measured_again(run):
     again, stdout, _ = run("networks=2", "repeats=0")
 
     assert disturbed == 2
-    assert "was disturbed" in stderr
+    assert "under load" in stderr
     assert again == 0
     assert "2 to go" in stdout

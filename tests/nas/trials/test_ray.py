@@ -38,8 +38,8 @@ def test_a_search_goes_on_when_a_node_is_killed(cluster):
     def evaluate(_architecture, _fidelity, seed):
         import time  # noqa: PLC0415 - runs on another node
 
-        from edgenas_core.types.kind import Kind  # noqa: PLC0415 - likewise
-        from nas.accuracy.slow import Evaluation  # noqa: PLC0415 - likewise
+        from edgenas_core.types.kind import Kind  # noqa: PLC0415 - loaded when needed
+        from nas.accuracy.slow import Evaluation  # noqa: PLC0415 - loaded when needed
 
         time.sleep(0.3)
         if seed == 5:
@@ -72,7 +72,7 @@ def test_a_search_goes_on_when_a_node_is_killed(cluster):
 def test_closing_kills_the_task_that_runs(cluster, tmp_path):
     def evaluate(_architecture, _fidelity, _seed):
         import time  # noqa: PLC0415 - runs in another process
-        from pathlib import Path  # noqa: PLC0415 - likewise
+        from pathlib import Path  # noqa: PLC0415 - loaded when needed
 
         Path(began).touch()
         time.sleep(600)

@@ -155,7 +155,7 @@ def _fold_parametrisations(network: nn.Module) -> Iterator[str]:
             elif isinstance(hook, SpectralNorm):
                 nn.utils.remove_spectral_norm(module, hook.name)
             elif isinstance(hook, prune.BasePruningMethod):
-                prune.remove(module, hook._tensor_name)  # noqa: SLF001 - likewise
+                prune.remove(module, hook._tensor_name)  # noqa: SLF001 - torch has no public name for it
             else:
                 continue
             folded.append(name)

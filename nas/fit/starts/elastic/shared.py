@@ -103,7 +103,7 @@ class _Part:
         for name, tensor in tensors.items():
             for module, last in self._holders[name]:
                 is_parameter = last in module._parameters  # noqa: SLF001 - which `setattr` wants a leaf for
-                values: dict[str, Any] = module._parameters if is_parameter else module._buffers  # noqa: SLF001 - likewise
+                values: dict[str, Any] = module._parameters if is_parameter else module._buffers  # noqa: SLF001 - torch has no public name for it
                 values[last] = tensor
                 changed.add(module)
         for module in changed:

@@ -39,7 +39,7 @@ _JITTER = 0.15
 """Standard deviation of a group's share of its channels around that of the network."""
 
 _TOLD = 4
-"""Layers that are not pruned of which the user is told why."""
+"""Layers that are not pruned for which the reason is printed."""
 
 _UNIFORM = 0.1
 """Share of the samples that scale all widths alike, the baseline."""
@@ -115,7 +115,7 @@ class ElasticSpace(ChoiceSpace):
         return {"state": cloudpickle.dumps(vars(self)), "needs": needs}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        import cloudpickle  # noqa: PLC0415 - likewise
+        import cloudpickle  # noqa: PLC0415 - loaded when needed
 
         for name in state["needs"]:  # before the pickle imports it without what `library` does
             with suppress(UserError):  # perhaps this network is not of it

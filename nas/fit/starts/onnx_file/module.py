@@ -87,7 +87,7 @@ def _converted(graph: OnnxGraph, path: Path) -> nn.Module:
     library("torchvision")  # which onnx2torch imports
     try:
         import onnx2torch  # noqa: PLC0415 - an extra
-        from onnx2torch.node_converters import get_converter  # noqa: PLC0415 - likewise
+        from onnx2torch.node_converters import get_converter  # noqa: PLC0415 - loaded when needed
     except ImportError as error:
         raise UserError(
             f"network={path} needs onnx2torch ({error}): {how_to_install('networks')}"

@@ -71,7 +71,7 @@ def test_a_trained_network_has_the_statistics_of_the_images_before_its_parts_are
 def test_a_trained_network_whose_adaptation_diverges_is_scored_as_it_was(tmp_path, monkeypatch):
     pytest.importorskip("torch_pruning")
     from nas.fit.starts.elastic.loading import elastic_space  # noqa: PLC0415 - of an extra
-    from nas.fit.starts.elastic.shared import SharedElastic  # noqa: PLC0415 - likewise
+    from nas.fit.starts.elastic.shared import SharedElastic  # noqa: PLC0415 - loaded when needed
 
     torch.manual_seed(0)
     layers = nn.Conv2d(3, 16, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
