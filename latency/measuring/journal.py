@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -17,8 +16,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from edgenas_core.files.atomic_file import naming
-from edgenas_core.files.safe_file import opened, read_bytes, read_text
+from edgenas_core.files.lines import append_lines, complete_lines
+from edgenas_core.files.safe_file import opened
 from edgenas_core.machine.stability import drifted, quiet_control_ms
 from edgenas_core.machine.timing import Samples, Statistic
 from edgenas_core.types.errors import UserError
@@ -101,10 +100,7 @@ def append(path: Path, measurements: list[Measurement]) -> None:
     if names is None:
         writer.writeheader()
     writer.writerows(each.fields() for each in measurements)
-    with naming(path), path.open("ab", buffering=0) as file:
-        left = memoryview(text.getvalue().encode())
-        while left:  # one write; more only where the first falls short, as on a full disk
-            left = left[file.write(left) :]
+    append_lines(path, text.getvalue())
 
 
 def _names(path: Path) -> tuple[str, ...] | None:
@@ -128,10 +124,9 @@ def read(path: Path) -> list[dict[str, str]]:
         return []
     way_out = "name another folder with out="
     try:
-        text = read_text(path, _LARGEST)
-        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        lines = [line.decode() for line in complete_lines(path, _LARGEST)]
         rows = list(csv.DictReader(lines, strict=True))
-    except (UserError, csv.Error) as error:
+    except (UserError, ValueError, csv.Error) as error:
         raise UserError(f"{path} is no journal: {error}; {way_out}") from error
     names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
     if not _NEEDED.issubset(names):
@@ -177,15 +172,6 @@ def layers_of(row: dict[str, str]) -> list[LayerTime]:
         raise UserError(
             f"the layers of {row['arch']} are those of no measurement: {error}"
         ) from error
-
-
-def mend(path: Path) -> None:
-    """Cut off the last line of a journal if a kill has left it unfinished."""
-    if path.exists():
-        content = read_bytes(path, _LARGEST)
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            os.truncate(path, len(whole))  # to write it anew could lose it to another kill
 
 
 def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
 from edgenas_core.files import atomic_file
-from edgenas_core.files.safe_file import read_bytes
+from edgenas_core.files.lines import append_lines, complete_lines
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import require_ms
 from latency.probe.board import Timed
@@ -63,10 +62,9 @@ class Cache:
         try:
             if self.path.exists():
                 with self.path.open("r+b"):  # it will be written to
-                    content = read_bytes(self.path, _LARGEST)
-                for line in content.split(b"\n"):
-                    self._take(line)
-        except UserError as error:
+                    for line in complete_lines(self.path, _LARGEST):
+                        self._take(line)
+        except (UserError, ValueError) as error:
             raise CacheError(errno.EFBIG, str(error), str(self.path)) from error
         except OSError as error:
             raise CacheError(error.errno, error.strerror, str(self.path)) from error
@@ -101,15 +99,8 @@ class Cache:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         is_new = not self.path.exists()
         lines = [self._first, entry] if is_new else [entry]
-        # a line begins with its own end of line, so that one cut off by a kill spoils no other;
-        # one write in append mode, so that two processes do not mix theirs
-        text = "".join(f"\n{json.dumps(line)}\n" for line in lines).encode()
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            if os.write(file, text) != len(text):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
-        finally:
-            os.close(file)
+        # a line begins with its own end of line, so that one cut off by a kill spoils no other
+        append_lines(self.path, "".join(f"\n{json.dumps(line)}\n" for line in lines))
 
     def _take(self, line: bytes) -> None:
         try:

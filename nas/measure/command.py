@@ -21,10 +21,11 @@ from edgenas_core.command.interruption import unheard
 from edgenas_core.command.json_output import add_result
 from edgenas_core.files.atomic_file import remove_unfinished
 from edgenas_core.files.file_lock import held
+from edgenas_core.files.lines import cut_lines
 from latency.devices.registry import id_of_statistic
 from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import append, judged, layers_of, mend, read
+from latency.measuring.journal import append, judged, layers_of, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
 from latency.models.layer_choice import choose_doubtful
@@ -144,7 +145,7 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
 ) -> list[str]:
     """Measure what is pending; returns networks whose times are implausibly fast and not yet confirmed."""
     for journal in subject.journals(folder):
-        mend(journal)
+        cut_lines(journal)
     before = _rows(config, subject, space, folder)
     quiet = [
         row for row in before if not row["disturbances"] and (layers_of(row) or not config.layers)

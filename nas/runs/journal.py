@@ -8,10 +8,8 @@ line ends with its checksum, which tells damage.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any, TypeAlias, final
 from zlib import crc32
@@ -21,7 +19,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from edgenas_core.files.atomic_file import naming
-from edgenas_core.files.safe_file import opened
+from edgenas_core.files.lines import complete_lines, cut_lines
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from latency.base import Latencies
@@ -33,7 +31,6 @@ from nas.trials.trial import State, Trials
 VERSION = 4
 _ASKED, _TOLD, _NOTED = "asked", "told", "noted"
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
-_LONGEST_LINE = 2**24  # bytes; a batch of 100,000 architectures has fewer
 
 
 @final
@@ -116,13 +113,12 @@ def read_journal(path: Path, problem: SearchProblem) -> list[Event]:
 
 
 def cut_journal(path: Path, events: int) -> None:
-    """Keep the first events of a journal; a line that a kill cut off goes too."""
-    kept = sum(len(line) for line in islice(_complete_lines(path), events + 1))
-    os.truncate(path, kept)
+    """Keep the first events of a journal, after its first line; a line that a kill cut off goes too."""
+    cut_lines(path, events + 1)
 
 
 def _events(path: Path, problem: SearchProblem) -> Iterator[Event]:
-    for number, line in enumerate(_complete_lines(path)):
+    for number, line in enumerate(complete_lines(path)):
         text, _, checksum = line.decode().rstrip("\n").rpartition("\t")
         if number == 0:
             _check_header(text, problem.space)
@@ -136,14 +132,6 @@ def _events(path: Path, problem: SearchProblem) -> Iterator[Event]:
 
 def _checksum(text: str) -> str:
     return f"{crc32(text.encode()):08x}"
-
-
-def _complete_lines(path: Path) -> Iterator[bytes]:
-    with opened(path) as file:
-        while (line := file.readline(_LONGEST_LINE)).endswith(b"\n"):
-            yield line
-        if len(line) == _LONGEST_LINE:
-            raise ValueError("one of its lines has no end")
 
 
 def _check_header(text: str, space: SearchSpace) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgenas_core.files.lines import cut_lines
 from edgenas_core.inference.backend import Precision
 from edgenas_core.machine.stability import OnDisturbance, StabilityConfig, Watch
 from edgenas_core.machine.timing import MeasureTiming, Statistic, Stopwatch
@@ -17,7 +18,6 @@ from latency.measuring.journal import (
     append,
     judged,
     measured_ms,
-    mend,
     read,
     repeat_differences,
     taken_beside,
@@ -290,7 +290,7 @@ def test_a_statistic_is_that_of_the_times_whatever_an_earlier_version_wrote(jour
 def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(journal, group, kept, lost):
     journal.write_bytes(journal.read_bytes()[:kept])
 
-    mend(journal)
+    cut_lines(journal)
     append(journal, group[lost:])
 
     assert numbers_in(journal) == [5, 7]
