@@ -52,7 +52,6 @@ dist: $(TOOLS)
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m build --outdir dist runtime
 	$(BIN)/python -m build --outdir dist mobilenet_v3
-	$(BIN)/python -m build --outdir dist mobilenet_v3
 	$(BIN)/twine check --strict dist/*
 
 clean:

@@ -14,19 +14,38 @@ import csv
 import re
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 from scipy.optimize import nnls
+from torch import nn
 
 from edgenas_core.files.keyed_table import data_folder
 from edgenas_core.files.typed_json import write_json
 from latency.models.confidence import ResidualUncertainty, of_residuals
 from latency.models.microcontrollers import EMBEDDED, ChipModel, Chips, HeldOut, ScaledBoard
 
+Network: TypeAlias = tuple[str, str, str, str]
+"""Name, height, channels and classes of a row of features.csv."""
+
+Work: TypeAlias = dict[str, float]
+"""Millions of each kind of work of a network."""
+
+Times: TypeAlias = dict[str, tuple[float, Work]]
+"""Milliseconds and work by the name of a network."""
+
+BoardTimes: TypeAlias = tuple[str, str, float | None, Times]
+"""Board, software, clock in MHz and times."""
+
+Facts: TypeAlias = tuple[str, str, str, int | None, tuple[str, ...]]
+
 ZOO = "ST's model zoo"
-BOARDS = {  # device, board, engine in the table, tool, memory beyond which maps spill, features
+BOARDS: dict[str, Facts] = {  # device, board, engine in the table, tool, memory beyond which maps spill, features
     "stm32h747/cubeai/int8": ("STM32H747I-DISCO", "1 CPU", "STEdgeAI Core", 512, ("products", "parameters", "activations", "silu", "spilled")),
     "stm32n6/npu/int8": (
         "STM32N6570-DK", "NPU/MCU", "STEdgeAI Core", 2800,
@@ -44,7 +63,11 @@ PLAIN = ["CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "MEAN", "AVER
 _COUNTED = {"macs": "products", "params": "parameters", "act": "activations"}
 _DS_CNN = {"products": 2.657, "parameters": 0.022, "activations": 0.1366, "side": 49.0}
 
-TINY = {"ic": ("resnet8", 10), "vww": ("mobilenetv1_a025", 5), "kws": _DS_CNN}
+TINY: dict[str, tuple[str, int] | Work] = {
+    "ic": ("resnet8", 10),
+    "vww": ("mobilenetv1_a025", 5),
+    "kws": _DS_CNN,
+}
 """MLPerf Tiny's networks: rows of features.csv, or counted by hand. Its autoencoder has no convolution, and is left out."""
 
 _ENGINES = {
@@ -70,15 +93,16 @@ class Row:
     family: str
     version: str
     ms: float
-    work: dict[str, float]
+    work: Work
 
 
-def table(name):
+def table(name: str) -> list[dict[str, str]]:
+    """Rows of a file of the folder of tables."""
     with (data_folder() / "microcontrollers" / name).open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
-def counted():
+def counted() -> dict[Network, Work]:
     """Work in millions of each network that was rebuilt for the table, by its columns."""
     made = {}
     for row in table("features.csv"):
@@ -88,7 +112,7 @@ def counted():
     return made
 
 
-def key(row):
+def key(row: dict[str, str]) -> Network:
     """Name in features.csv: that of the file without its training, its size and its bits."""
     name = re.sub(r"_(fft|tfs|tl)(?=_|$)", "", row["network_id"])
     if "grayscale" not in name:
@@ -96,9 +120,10 @@ def key(row):
     return name, row["height"], row["channels"], row["classes"]
 
 
-def beyond_counts(row, work, external_mb):
+def beyond_counts(row: dict[str, str], work: Work, external_mb: float) -> Work:
     """Work that features.csv has no column of."""
-    family, side, extra = row["family"], float(row["height"]), {}
+    family, side = row["family"], float(row["height"])
+    extra: Work = {}
     if family in {
         "dla_pt",
         "resnet50v2",
@@ -118,7 +143,7 @@ def beyond_counts(row, work, external_mb):
     return work | extra
 
 
-def efficientnet(name, side):
+def efficientnet(name: str, side: int) -> Work:
     """Elements of sigmoids and of scaled maps, counted on timm's network."""
     import torch  # noqa: PLC0415 - seconds
 
@@ -131,16 +156,18 @@ def efficientnet(name, side):
     return {each: work[each] for each in ("silu", "gates")}
 
 
-def rows_of(board, engine, fast_kib):
+def rows_of(board: str, engine: str, fast_kib: int | None) -> tuple[list[Row], Counter[str]]:
     """Rows of a board whose network was rebuilt, by all versions of the tool."""
-    works, external = counted(), {}
+    works = counted()
+    external: dict[tuple[str, str, str], float] = {}
     for row in table("st_memory.csv"):
         named = row["network"], row["classes"], row["version"]
         if row["external_ram_kib"]:
             external[named] = float(row["external_ram_kib"])
         elif row["activation_ram_kib"] and row["table"] == "MCU" and fast_kib:
             external[named] = max(0.0, float(row["activation_ram_kib"]) - fast_kib)
-    rows, left_out = [], Counter()
+    rows: list[Row] = []
+    left_out: Counter[str] = Counter()
     for row in table("st_times.csv"):
         if row["board"] != board or row["engine"] != engine or row["format"] != "int8":
             continue
@@ -165,7 +192,7 @@ def rows_of(board, engine, fast_kib):
     return rows, left_out
 
 
-def fitted(rows, names):
+def fitted(rows: Sequence[Row], names: Sequence[str]) -> tuple[Work, dict[str, float]]:
     """Non-negative milliseconds a million of each kind of work, and the factor of each version; relative error."""
     newest = max(
         (row.version for row in rows), key=lambda v: (v == "3.0.0", [*map(int, v.split("."))])
@@ -178,7 +205,7 @@ def fitted(rows, names):
         relative = work / expected[:, None]
         scale = np.maximum(relative.max(0), 1e-12)
         weights = nnls(relative / scale, np.ones(len(rows)))[0] / scale
-        ratios = defaultdict(list)
+        ratios: defaultdict[str, list[float]] = defaultdict(list)
         for row, predicted in zip(rows, work @ weights, strict=True):
             ratios[row.version].append(row.ms / predicted)
         medians = {version: float(np.median(each)) for version, each in ratios.items()}
@@ -186,13 +213,16 @@ def fitted(rows, names):
     return dict(zip(names, weights.tolist(), strict=True)), factors
 
 
-def predicted(rows, weights, factors):
+def predicted(
+    rows: Sequence[Row], weights: Work, factors: dict[str, float]
+) -> Float64[ndarray, " n"]:
+    """Milliseconds of each row, with the factor of its version."""
     return np.array([
         factors.get(row.version, 1.0) * sum(w * row.work.get(name, 0.0) for name, w in weights.items()) for row in rows
     ])  # fmt: skip
 
 
-def held_out(rows, names):
+def held_out(rows: Sequence[Row], names: Sequence[str]) -> Float64[ndarray, " n"]:
     """Predictions of each family by a fit on the others."""
     ms = np.empty(len(rows))
     for family in {row.family for row in rows}:
@@ -202,36 +232,39 @@ def held_out(rows, names):
     return ms
 
 
-def judged(rows, predicted_ms):
+def judged(rows: Sequence[Row], predicted_ms: Float64[ndarray, " n"]) -> HeldOut:
+    """Shares of rows within 15, 20 and 35 %, and the rank correlation."""
     ms = np.array([row.ms for row in rows])
     error = np.abs(predicted_ms / ms - 1)
     ranks = [np.argsort(np.argsort(each)) for each in (ms, predicted_ms)]
     return HeldOut(*(round(float((error <= most).mean()), 3) for most in (0.15, 0.2, 0.35)), round(float(np.corrcoef(*ranks)[0, 1]), 3))  # fmt: skip
 
 
-def is_plain(row, names):
+def is_plain(row: Row, names: Sequence[str]) -> bool:
     """Whether a network has no work that only one or two families of the rows have."""
     of_few = {"silu", "gates", *({"wide", "shuffled"} & {*names})}
     return not any(row.work.get(name) for name in of_few)
 
 
-def width(rows, residuals):
+def width(rows: Sequence[Row], residuals: Float64[ndarray, " n"]) -> float:
     """Half of the interval: what holds 90 % of the rows of the family that is predicted worst."""
     families = np.array([row.family for row in rows])
-    return max(np.quantile(np.abs(residuals[families == each]), 0.9) for each in {*families})
+    return max(float(np.quantile(np.abs(residuals[families == each]), 0.9)) for each in {*families})
 
 
-def covered(rows, residuals):
+def covered(rows: Sequence[Row], residuals: Float64[ndarray, " n"]) -> float:
     """Share of rows within the interval of the other families."""
-    inside = []
+    inside: list[bool] = []
     for family in {row.family for row in rows}:
         at = np.array([row.family == family for row in rows])
         others = [row for row in rows if row.family != family]
         inside += (np.abs(residuals[at]) <= width(others, residuals[~at])).tolist()
-    return np.mean(inside)
+    return float(np.mean(inside))
 
 
-def modelled(device, board, engine, tool, fast_kib, names):  # noqa: PLR0917 - a row of BOARDS
+def modelled(device: str, facts: Facts) -> ChipModel:
+    """Fit the model of a device, and print how well it predicts families that it did not see."""
+    board, engine, tool, fast_kib, names = facts
     rows, left_out = rows_of(board, engine, fast_kib)
     weights, factors = fitted(rows, names)
     ms = held_out(rows, names)
@@ -279,17 +312,18 @@ def modelled(device, board, engine, tool, fast_kib, names):  # noqa: PLR0917 - a
     )  # fmt: skip
 
 
-def rounded(spread):
+def rounded(spread: ResidualUncertainty) -> ResidualUncertainty:
+    """The same with four digits."""
     return ResidualUncertainty(
         round(spread.sd, 4), tuple(round(each, 4) for each in spread.quantiles)
     )
 
 
-def tiny_times():
+def tiny_times() -> Iterator[tuple[str, str, BoardTimes]]:
     """Newest times of MLPerf Tiny's networks by board and software, and of single networks on other boards."""
     works = counted()
     sides = {"ic": "32", "vww": "96"}
-    found = {}
+    found: dict[str, dict[tuple[str, str], BoardTimes]] = {}
     for row in table("mlperf_tiny.csv"):
         if (
             row["division"] != "closed"
@@ -336,21 +370,21 @@ def tiny_times():
             )
 
 
-def slug(text):
+def slug(text: str) -> str:
+    """The text in small letters, digits and dashes."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def scaled(bases):
+def scaled(bases: Sequence[ChipModel]) -> Iterator[ScaledBoard]:
     """Models of boards with one to four published networks: the modelled board with the evenest ratios, times their median."""
     for name, source, (board, tool, mhz, times) in tiny_times():
         ms = np.array([each for each, _ in times.values()])
-        best = None
-        for base in bases:
-            ratios = np.log(ms / [base.predict_ms(work) for _, work in times.values()])
-            sd = float(np.std(ratios, ddof=1)) if len(ratios) > 1 else 0.0
-            if best is None or sd < best[1]:
-                best = base, sd, ratios
-        base, sd, ratios = best
+        ratios_of = [
+            np.log(ms / [base.predict_ms(work) for _, work in times.values()]) for base in bases
+        ]
+        sds = [float(np.std(each, ddof=1)) if len(each) > 1 else 0.0 for each in ratios_of]
+        best = int(np.argmin(sds))
+        base, sd, ratios = bases[best], sds[best], ratios_of[best]
         if (len(times) < 3 and source == "MLPerf Tiny") or sd > _MOST_SPREAD:
             print(f"not modelled: {name}, {len(times)} networks, spread {sd:.2f}")
             continue
@@ -367,12 +401,12 @@ def scaled(bases):
         )  # fmt: skip
 
 
-def mobilenet(row):
+def mobilenet(row: dict[str, str]) -> Callable[[], nn.Module] | None:
     """The network of a row of st_memory.csv; None if it is no MobileNet with colours."""
     from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - seconds
     from nas.fit.starts.pretrained.weights import with_static_padding  # noqa: PLC0415 - loaded when needed
 
-    made = {"num_classes": int(row["classes"] or 1), "pad_type": "same"}
+    made: dict[str, Any] = {"num_classes": int(row["classes"] or 1), "pad_type": "same"}
     if row["family"] == "mobilenetv2" and row["width"]:
         name = f"mobilenetv2_{100 * float(row['width']):03.0f}"
         build = partial(timm().create_model, name, **made)
@@ -384,7 +418,7 @@ def mobilenet(row):
     return lambda: with_static_padding(build(), int(row["side"]))
 
 
-def memory():
+def memory() -> None:
     """Computed activations and weights beside those of ST's tool, of the newest tables of the STM32H7."""
     import torch  # noqa: PLC0415 - seconds
 
@@ -417,9 +451,9 @@ def memory():
     )
 
 
-def main():
+def main() -> None:
     """Fit every device, print how well families are predicted that a fit did not see, and store the models."""
-    models = [modelled(device, *facts) for device, facts in BOARDS.items()]
+    models = [modelled(device, facts) for device, facts in BOARDS.items()]
     print(
         "\n| board | scaled from | factor | networks | spread | 90 % interval |\n|---|---|---|---|---|---|"
     )
