@@ -23,9 +23,9 @@ from benchmarks.searching import head, row
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
 from latency.models.confidence import ResidualUncertainty, of_residuals
-from latency.models.known_devices import known_from
 from latency.models.process import Z_90, Known, unlike
 from latency.models.regression import embedded_models, judge
+from latency.models.transferred import known_from
 from latency.sources.table import AutoLatencyConfig, RegressionLatencyConfig
 from latency.sources.transfer import known_latency
 from nas.accuracy.base import Split

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from edgenas_core.types.architectures import Enumerable, Keys
+from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind, is_predicted
 from edgenas_core.types.task import Task
 

@@ -44,7 +44,6 @@ from edgenas_core.inference.inference import prepare
 from edgenas_core.inference.operations import operation_times
 from edgenas_core.machine.timing import Stopwatch
 from latency.devices.registry import slug_of
-from latency.models.layer_choice import choose_doubtful
 from latency.models.layer_table import (
     EMBEDDED,
     ProfiledNetwork,
@@ -53,7 +52,7 @@ from latency.models.layer_table import (
     without_profiling,
     write_layer_table,
 )
-from latency.models.layers import TREES, fit_layers, regression_inputs
+from latency.models.layers import TREES, choose_doubtful, fit_layers, regression_inputs
 from latency.models.regression import judge
 from latency.probe.agent import OnnxRuntime
 from latency.probe.layer_times import layer_times

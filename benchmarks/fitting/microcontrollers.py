@@ -150,7 +150,9 @@ def efficientnet(name: str, side: int) -> Work:
     from nas.fit.starts.pretrained.libraries import timm  # noqa: PLC0415 - loaded when needed
     from nas.spaces.traced_operations import operations_of  # noqa: PLC0415 - loaded when needed
 
-    model = f"tf_efficientnetv2_{re.match('efficientnetv2([a-z][0-9]?)', name)[1]}"
+    size = re.match("efficientnetv2([a-z][0-9]?)", name)
+    assert size is not None
+    model = f"tf_efficientnetv2_{size[1]}"
     images = torch.empty(1, 3, side, side)
     work = operations_of(lambda: timm().create_model(model), images).converted().work()
     return {each: work[each] for each in ("silu", "gates")}
@@ -236,8 +238,9 @@ def judged(rows: Sequence[Row], predicted_ms: Float64[ndarray, " n"]) -> HeldOut
     """Shares of rows within 15, 20 and 35 %, and the rank correlation."""
     ms = np.array([row.ms for row in rows])
     error = np.abs(predicted_ms / ms - 1)
-    ranks = [np.argsort(np.argsort(each)) for each in (ms, predicted_ms)]
-    return HeldOut(*(round(float((error <= most).mean()), 3) for most in (0.15, 0.2, 0.35)), round(float(np.corrcoef(*ranks)[0, 1]), 3))  # fmt: skip
+    ranks = np.array([np.argsort(np.argsort(each)) for each in (ms, predicted_ms)])
+    shares = (round(float((error <= most).mean()), 3) for most in (0.15, 0.2, 0.35))
+    return HeldOut(*shares, spearman=round(float(np.corrcoef(ranks)[0, 1]), 3))
 
 
 def is_plain(row: Row, names: Sequence[str]) -> bool:
@@ -360,13 +363,14 @@ def tiny_times() -> Iterator[tuple[str, str, BoardTimes]]:
     others = {("person_detection (mobilenetv1 0.25)", "TFLite Micro with ESP-NN"): ("esp-nn", person),
               ("mobilenetv2_s8_v1", "ESP-DL"): ("esp-dl", works["mobilenetv2_a100", "224", "3", "1000"])}  # fmt: skip
     for row in table("others.csv"):
-        engine, work = others.get((row["network"], row["software"]), (None, None))
-        if engine and row["cores"] == "1":
-            times = {row["network"]: (float(row["latency_ms"]), work)}
+        other = others.get((row["network"], row["software"]))
+        if other is not None and row["cores"] == "1":
+            engine, of_network = other
+            alone = {row["network"]: (float(row["latency_ms"]), of_network)}
             yield (
                 f"{slug(row['chip'])}/{engine}/int8",
                 "Espressif",
-                (row["chip"], row["software"], float(row["mhz"]), times),
+                (row["chip"], row["software"], float(row["mhz"]), alone),
             )
 
 

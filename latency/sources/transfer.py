@@ -22,12 +22,11 @@ from latency.base import EnumerableSpace, LatencyConfig, Space, any_choices, eve
 from latency.devices.measured import measured_on
 from latency.devices.registry import TimedDevice, find, registered
 from latency.models.calibration import Calibration, read_calibration, read_timed
-from latency.models.known_devices import known_from
 from latency.models.layer_table import find_layer_table
 from latency.models.microcontrollers import is_chip
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, model_of
-from latency.models.transferred import HeldOutQuality, Transferred
+from latency.models.transferred import HeldOutQuality, Transferred, known_from
 from latency.sources.layers import LayersLatency, LayersLatencyConfig
 from latency.sources.lookup import Fill, TableLatency, make_table
 from latency.sources.published import PublishedLatency, PublishedLatencyConfig

@@ -11,8 +11,8 @@ import numpy as np
 
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import registered
-from latency.models.known_devices import known_from
 from latency.models.regression import embedded_models, judge
+from latency.models.transferred import known_from
 from nas.spaces.registry import space_named
 
 SPACE = space_named("mobilenet_v3")

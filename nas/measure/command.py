@@ -28,8 +28,8 @@ from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import append, judged, layers_of, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
-from latency.models.layer_choice import choose_doubtful
 from latency.models.layer_table import FEWEST_NETWORKS, has_layers
+from latency.models.layers import choose_doubtful
 from latency.probe.layer_times import LayerTime
 from latency.sources.layers import layers_in_space
 from latency.sources.transfer import require_new

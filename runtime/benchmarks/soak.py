@@ -40,9 +40,9 @@ from edgenas_core.inference.models.nas_bench_201 import CellNetwork
 from edgenas_core.inference.models.resnet import ResNet
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import Rule, decompose
 from edgenas_runtime.scheduling.arrivals import closed
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish
 
 MODELS = {

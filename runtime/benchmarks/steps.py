@@ -28,8 +28,8 @@ from edgenas_core.inference.backend import Device
 from edgenas_core.machine.monitors import OtherLoad, Throttles
 from edgenas_core.machine.stability import StabilityConfig, Watch
 from edgenas_core.page.print import print_lines
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import Rule
-from edgenas_runtime.scheduling.metrics import makespan_ms
 
 _CONTROL_INFERENCES = 20
 

@@ -1,4 +1,7 @@
-"""Scores that order candidates before one is trained: by their FLOPs, or by inherited weights."""
+"""Scores that order candidates before one is trained: by their FLOPs, or by inherited weights.
+
+A supernet that was trained before gets a new classifier, on frozen features of the user's images.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
@@ -15,10 +19,11 @@ from rich.console import Console
 
 from edgenas_core.types.units import epochs_text
 from nas.accuracy.base import Inherits, SharedNetwork
+from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.data import TrainingData, has_classes
-from nas.fit.starts.fine_tuning.tuning import STATISTICS_ON, absorb_statistics
+from nas.fit.starts.fine_tuning.frozen import frozen_features, frozen_result
+from nas.fit.starts.fine_tuning.tuning import STATISTICS_ON, absorb_statistics, set_classifier
 from nas.fit.starts.live_flops import live_flops
-from nas.fit.starts.supernet.classifier import fit_classifier
 from nas.fit.starts.supernet.stored import load_supernet, save_supernet
 from nas.fit.starts.supernet.training import (
     JUDGED_ON,
@@ -188,3 +193,19 @@ def _adapt(
 def image_counts() -> tuple[int, int]:
     """Images that give a part of a network its statistics, and that evaluate it, at most."""
     return _MANY if torch.cuda.is_available() else _FEW
+
+
+_ON_GPU, _ON_CPU = 4000, 600
+"""Images of each split, at most."""
+
+
+def fit_classifier(shared: SharedNetwork, images: ImageSet) -> None:
+    """Fit the last linear layer on what the chosen network computes before it."""
+    device = device_named("auto")
+    most = _ON_CPU if device.type == "cpu" else _ON_GPU
+    splits = [split.first(most) for split in (images.train, images.valid)]
+    network = module_of(shared)
+    features = frozen_features(network, splits, images, device)
+    labels = [np.asarray(split.labels) for split in splits]
+    result = frozen_result((features[0], labels[0]), (features[1], labels[1]), len(images.classes))
+    set_classifier(network.cpu(), result.weight, result.bias)

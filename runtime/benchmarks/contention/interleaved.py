@@ -20,8 +20,7 @@ from numpy import ndarray
 
 from benchmarks.config import BenchConfig
 from benchmarks.steps import time_is_left
-from edgenas_core.contention.contention import Contention
-from edgenas_core.contention.hogs.running_hogs import RunningHogs
+from edgenas_core.contention.contention import Contention, RunningHogs
 from edgenas_core.machine.timing import Stopwatch
 
 TURN_S = 0.3

@@ -23,11 +23,10 @@ from benchmarks.contention.rows import SPINNER, counts, curve, hog_row, rows_of
 from benchmarks.one_core import on_one_core
 from benchmarks.results import Row, summary
 from benchmarks.steps import ExperimentStep, time_is_left
-from edgenas_core.contention.contention import Contention
+from edgenas_core.contention.contention import Contention, RunningHogs
 from edgenas_core.contention.hogs.control_page import MB, MOST_HOGS
 from edgenas_core.contention.hogs.process_hogs import MemoryHog, Spinner
-from edgenas_core.contention.hogs.running_hogs import RunningHogs
-from edgenas_core.contention.hogs.token_bucket import TokenBucket
+from edgenas_core.contention.hogs.python_hog import TokenBucket
 from edgenas_core.contention.isolation import Isolation
 from edgenas_core.contention.networks import on_cpu
 from edgenas_core.machine.description import usable_cores

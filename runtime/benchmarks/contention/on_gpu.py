@@ -19,11 +19,10 @@ from benchmarks.contention.layers import add_layers
 from benchmarks.contention.rows import curve, hog_row, rows_of
 from benchmarks.results import Row
 from benchmarks.steps import ExperimentStep
-from edgenas_core.contention.contention import Contention
+from edgenas_core.contention.contention import Contention, RunningHogs
 from edgenas_core.contention.hogs.control_page import GB, MB, MOST_HOGS
 from edgenas_core.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
 from edgenas_core.contention.hogs.process_hogs import MemoryHog
-from edgenas_core.contention.hogs.running_hogs import RunningHogs
 from edgenas_core.contention.isolation import Isolation
 from edgenas_core.contention.networks import on_gpu
 from edgenas_core.machine.description import usable_cores

@@ -16,9 +16,9 @@ from benchmarks.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.lanes import Lanes
 from benchmarks.simulator.simulator import simulate
 from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Policy
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish
 from edgenas_runtime.scheduling.schedule import Schedule

@@ -25,7 +25,7 @@ from benchmarks.steps import ExperimentStep, interleaved, one_line
 from benchmarks.workloads import MIXES, Model, Workload, source
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.operations import operations
-from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Policy
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from edgenas_runtime.scheduling.schedule import Schedule

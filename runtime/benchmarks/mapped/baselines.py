@@ -9,8 +9,13 @@ import numpy as np
 
 from edgenas_runtime.mapping.model.choices import MappingChoices, frame_loads
 from edgenas_runtime.mapping.solving.program import Feasibility, solve
-from edgenas_runtime.mapping.solving.slack import longest_slack
-from edgenas_runtime.mapping.solving.timetable import Placed, Timetable, one_by_one, timetable
+from edgenas_runtime.mapping.solving.slack import (
+    Placed,
+    Timetable,
+    longest_slack,
+    one_by_one,
+    timetable,
+)
 
 
 class Method(Enum):

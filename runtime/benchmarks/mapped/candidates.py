@@ -22,8 +22,7 @@ from edgenas_runtime.mapping.model.choices import mapping_choices
 from edgenas_runtime.mapping.model.platform_description import Platform
 from edgenas_runtime.mapping.model.timing_table import Bound, TimingTable
 from edgenas_runtime.mapping.solving.program import Feasibility
-from edgenas_runtime.mapping.solving.slack import check_networks
-from edgenas_runtime.mapping.solving.timetable import Timetable
+from edgenas_runtime.mapping.solving.slack import Timetable, check_networks
 
 _BASELINES = {
     Method.shortest: shortest,

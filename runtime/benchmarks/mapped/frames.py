@@ -22,7 +22,7 @@ from benchmarks.mapped.variant import Variant, VariantPrecision, parse_variant
 from edgenas_core.inference.completion import Completion
 from edgenas_core.inference.engine import no_op
 from edgenas_runtime.lanes.cpu import CpuLane
-from edgenas_runtime.mapping.solving.timetable import Placed, Timetable
+from edgenas_runtime.mapping.solving.slack import Placed, Timetable
 
 if TYPE_CHECKING:
     from edgenas_runtime.lanes.gpu import GpuLane

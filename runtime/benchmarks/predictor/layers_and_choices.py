@@ -49,10 +49,10 @@ from edgenas_core.machine.timing import TimingConfig
 from edgenas_runtime.lanes.base import RealLane
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import measured_chain
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.compiled import Compiled
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Lane
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Policy
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from edgenas_runtime.scheduling.schedule import Schedule

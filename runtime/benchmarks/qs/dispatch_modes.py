@@ -21,7 +21,7 @@ from benchmarks.steps import ExperimentStep, interleaved, one_line
 from benchmarks.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.description import usable_cores
-from edgenas_runtime.scheduling.metrics import makespan_ms
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.scheduling.schedule import Schedule
 
 _BINS = 60

@@ -21,10 +21,10 @@ from benchmarks.simulator.simulator import simulate
 from benchmarks.steps import ExperimentStep, interleaved, time_is_left
 from benchmarks.workloads import Model, source
 from edgenas_runtime.lanes.executor import ServedNetwork, executed
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import Rule
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Request
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Policy
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish, OneLane, QueueTime
 from edgenas_runtime.scheduling.schedule import Schedule

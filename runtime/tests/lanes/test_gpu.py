@@ -35,13 +35,13 @@ from edgenas_runtime.lanes.base import Began, Ended
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from edgenas_runtime.lanes.gpu import GpuLane
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.compiled import Compiled
 from edgenas_runtime.network.decompose import Rule, decompose
 from edgenas_runtime.network.mapped_memory import on_gpu, pinned_like
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job
 from edgenas_runtime.scheduling.dispatcher import Ticket
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.base import Placement
 from edgenas_runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane
 

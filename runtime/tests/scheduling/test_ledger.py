@@ -1,7 +1,7 @@
 """Queue times and backlogs of lanes, on entries computed by hand."""
 
 from edgenas_runtime.scheduling.chain import Job, Lane
-from edgenas_runtime.scheduling.ledger import Ledger
+from edgenas_runtime.scheduling.dispatcher import Ledger
 
 FIRST, SECOND, THIRD = (Job(i, i, 0) for i in range(3))
 

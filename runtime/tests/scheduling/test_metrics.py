@@ -5,15 +5,15 @@ import math
 import pytest
 
 from edgenas_core.inference.segment_kind import SegmentKind
-from edgenas_runtime.scheduling.arrivals import closed, periodic
-from edgenas_runtime.scheduling.chain import Chain, Job, Lane, Request
-from edgenas_runtime.scheduling.metrics import (
+from edgenas_runtime.lanes.report import (
     LatencyPercentiles,
     deadline_misses,
     latencies_ms,
     latency,
     makespan_ms,
 )
+from edgenas_runtime.scheduling.arrivals import closed, periodic
+from edgenas_runtime.scheduling.chain import Chain, Job, Lane, Request
 from edgenas_runtime.scheduling.schedule import Executed, Schedule
 
 A, B = (Chain(name, (SegmentKind.CONV,), ((1.0, 1.0),)) for name in "AB")

@@ -15,9 +15,9 @@ from benchmarks.simulator.simulator import simulate
 from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import decompose
 from edgenas_runtime.scheduling.chain import Chain, Lane, Request
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])

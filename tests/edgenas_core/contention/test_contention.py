@@ -14,13 +14,12 @@ import psutil
 import pytest
 import torch
 
-from edgenas_core.contention.contention import Contention
+from edgenas_core.contention.contention import Contention, RunningHogs
 from edgenas_core.contention.hogs import process_hogs
 from edgenas_core.contention.hogs.control_page import ControlPage
 from edgenas_core.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog, _HogThread
 from edgenas_core.contention.hogs.hog import HogContext
 from edgenas_core.contention.hogs.process_hogs import MemoryHog, Spinner, last_level_bytes
-from edgenas_core.contention.hogs.running_hogs import RunningHogs
 from edgenas_core.contention.isolation import Isolation
 
 if not hasattr(os, "memfd_create"):
@@ -129,7 +128,7 @@ CRASH = """
 import time
 from edgenas_core.contention.contention import Contention
 from edgenas_core.contention.hogs.process_hogs import MemoryHog
-from edgenas_core.contention.hogs.running_hogs import RunningHogs
+from edgenas_core.contention.contention import RunningHogs
 from edgenas_core.contention.isolation import Isolation
 
 hogs = RunningHogs([MemoryHog(bytes=2**20), MemoryHog(bytes=2**22)])

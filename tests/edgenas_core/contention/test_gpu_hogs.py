@@ -8,9 +8,8 @@ import time
 import pytest
 import torch
 
-from edgenas_core.contention.contention import Contention
+from edgenas_core.contention.contention import Contention, RunningHogs
 from edgenas_core.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
-from edgenas_core.contention.hogs.running_hogs import RunningHogs
 from edgenas_core.contention.isolation import Isolation
 from edgenas_core.contention.networks import on_gpu
 

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgenas_core.contention.hogs.token_bucket import TokenBucket
+from edgenas_core.contention.hogs.python_hog import TokenBucket
 
 
 class Clock:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from latency.models.layer_choice import choose_doubtful
+from latency.models.layers import choose_doubtful
 
 
 def convolution(width, side):

@@ -17,10 +17,10 @@ from benchmarks.simulator.simulator import simulate
 from edgenas_core.inference.engine import OnnxEngine
 from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
+from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import Rule
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane
-from edgenas_runtime.scheduling.metrics import makespan_ms
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime
 from edgenas_runtime.scheduling.schedule import Executed, Schedule
 

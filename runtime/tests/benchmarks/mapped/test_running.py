@@ -31,7 +31,7 @@ from edgenas_runtime.mapping.model.choices import mapping_choices
 from edgenas_runtime.mapping.model.platform_description import Platform
 from edgenas_runtime.mapping.model.timing_table import Bound, TimingTable
 from edgenas_runtime.mapping.solving.program import Feasibility
-from edgenas_runtime.mapping.solving.timetable import Placed
+from edgenas_runtime.mapping.solving.slack import Placed
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 

@@ -24,8 +24,8 @@ from nas.fit.run.context import Ranking
 from nas.fit.run.entries import better
 from nas.fit.run.own_network import OwnNetwork
 from nas.fit.run.report import baseline_stage
+from nas.fit.run.scoring import fit_classifier
 from nas.fit.starts.elastic.loading import elastic_space
-from nas.fit.starts.supernet.classifier import fit_classifier
 from nas.fit.starts.supernet.stored import save_supernet
 from nas.fit.training.trained_folder import read_training, trained_folder
 
