@@ -1,14 +1,20 @@
 """Ctrl-C, SIGTERM and SIGHUP between steps, not in the middle of one.
 
 Raised anywhere, it can leave a lock of a writer's thread held for ever, or be swallowed by an import.
+
+A worker process ends with the process which started it (`end_with`), even if that was killed.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from threading import Thread
 from types import FrameType
 from typing import final
 
@@ -61,3 +67,18 @@ class Interruption:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
+
+
+_EVERY_S = 1.0
+
+
+@cache
+def end_with(parent: int) -> None:
+    """End this process within about a second after its parent, which has this process id, has ended."""
+    Thread(target=_watch, args=(parent,), daemon=True, name="end-with-parent").start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_EVERY_S)
+    os._exit(1)

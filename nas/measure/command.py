@@ -33,10 +33,16 @@ from latency.models.layers import choose_doubtful
 from latency.probe.layer_times import LayerTime
 from latency.sources.layers import layers_in_space
 from latency.sources.transfer import require_new
-from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
 from nas.measure.serial import measure_serial
-from nas.measure.table import write_layers, write_measured_table, write_predicted_table
+from nas.measure.table import (
+    FAST,
+    Rows,
+    doubted,
+    write_layers,
+    write_measured_table,
+    write_predicted_table,
+)
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 

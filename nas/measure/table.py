@@ -1,11 +1,14 @@
 """The result of a measurement: a table in the open layout, and its origin.
 
 After a few calibration networks it is a table whose other times are predicted, and marked so.
+
+Times that the other networks contradict are taken again before they are believed.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
@@ -31,12 +34,50 @@ from latency.measuring.journal import layers_of, measured_ms, repeat_differences
 from latency.measuring.settings import MeasureConfig
 from latency.models.calibration import Calibration
 from latency.models.layer_table import ProfiledNetwork, has_layers, layer_table, write_layer_table
+from latency.models.plausibility import faster_than_others_say
 from latency.models.regression import LEAST_R2
 from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
-from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step, search_by
 from nas.measure.plan import chosen_in_words, distinct
+
+FAST = "implausibly fast"
+
+Rows = list[dict[str, str]]
+
+
+def doubted(rows: Rows, space: Space) -> Rows:
+    """Leave implausibly fast times out, unless every time of the network is that fast.
+
+    A network that was timed once has not confirmed its time; `confirmed_fast` lists those that have.
+    """
+    fast, times = _fast(rows, space)
+    of_arch = Counter(rows[at]["arch"] for at in fast)
+    doubtful = {
+        at
+        for at in fast
+        if times[rows[at]["arch"]] == 1 or of_arch[rows[at]["arch"]] < times[rows[at]["arch"]]
+    }
+    return [{**row, "disturbances": FAST} if at in doubtful else row for at, row in enumerate(rows)]
+
+
+def confirmed_fast(rows: Rows, space: Space) -> list[str]:
+    """Networks whose times are implausibly fast whenever they are taken."""
+    fast, times = _fast(rows, space)
+    of_arch = Counter(rows[at]["arch"] for at in fast)
+    return sorted(arch for arch, count in of_arch.items() if 1 < count == times[arch])
+
+
+def _fast(rows: Rows, space: Space) -> tuple[list[int], Counter[str]]:
+    """Positions of valid times that are implausibly fast, and how often each network was timed."""
+    quiet = [at for at, row in enumerate(rows) if not row["disturbances"]]
+    times = Counter(rows[at]["arch"] for at in quiet)
+    if not quiet:
+        return [], times
+    architectures = np.stack([space.parse(rows[at]["arch"]) for at in quiet])
+    latency_ms = np.array([float(rows[at][f"{Statistic.median.value}_ms"]) for at in quiet])
+    fast = faster_than_others_say(space, architectures, latency_ms)
+    return [quiet[at] for at in np.flatnonzero(fast)], times
 
 
 def write_measured_table(

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from controller.base import DivergedError
 from edgenas_core.command.exit_status import reason
-from edgenas_core.command.parent import end_with
+from edgenas_core.command.interruption import end_with
 from edgenas_core.command.progress import progress_bar
 from edgenas_core.types.errors import UserError
 from nas.study.folder import StudyFolder

@@ -23,7 +23,7 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from edgenas_core.command.parent import end_with
+from edgenas_core.command.interruption import end_with
 from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from nas.accuracy.slow import Evaluation, Fidelity

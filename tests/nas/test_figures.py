@@ -12,8 +12,8 @@ from edgenas_core.page.parts import Figure
 from edgenas_core.types.errors import UserError
 from nas.figures.charts import Chart, charts_of
 from nas.figures.command import FiguresConfig, _figures
+from nas.figures.command import tests_table as latex_table
 from nas.figures.drawing import drawn
-from nas.figures.latex import tests_table as latex_table
 
 pytest.importorskip("matplotlib")
 

@@ -10,7 +10,7 @@ from typing import final
 
 from benchmarks.mapped.baselines import Method
 from edgenas_core.files.safe_file import read_text
-from edgenas_runtime.mapping.config import MOST_MARGIN, BoardConfig
+from edgenas_runtime.mapping.command import MOST_MARGIN, BoardConfig
 
 
 @final

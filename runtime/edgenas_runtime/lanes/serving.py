@@ -141,8 +141,9 @@ def _compiled(
 
 def _unpacked(module: nn.Module, output: Any) -> Any:
     """An output in the form in which the model returns it."""
-    is_packed = isinstance(module, Packed) and isinstance(output, Tensor)
-    return module.unpack(output) if is_packed else output
+    if isinstance(module, Packed) and isinstance(output, Tensor):
+        return module.unpack(output)
+    return output
 
 
 def _one_tensor(number: int, model: nn.Module, example: ModelInput) -> tuple[nn.Module, Tensor]:

@@ -1,4 +1,7 @@
-"""`python -m edgenas_runtime.map`: maps the networks of a board and prints the slack for one more."""
+"""`python -m edgenas_runtime.map`: maps the networks of a board and prints the slack for one more.
+
+conf/map.yaml holds the defaults of its settings.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from rich.console import Console
@@ -19,10 +22,11 @@ from rich.text import Text
 from edgenas_core.command.hydra_command import typed_hydra_command
 from edgenas_core.page.print import print_lines, wide_console
 from edgenas_core.types.errors import did_you_mean
-from edgenas_runtime.mapping.config import BoardConfig, MapConfig
+from edgenas_core.types.units import MOST_MS
 from edgenas_runtime.mapping.model.platform_description import Platform, read_platform
 from edgenas_runtime.mapping.model.timing_table import (
     XAVIER,
+    Bound,
     TimingTable,
     read_timing_table,
     xavier_platform,
@@ -30,6 +34,53 @@ from edgenas_runtime.mapping.model.timing_table import (
 )
 from edgenas_runtime.mapping.solving.program import Feasibility
 from edgenas_runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
+
+MOST_MARGIN = 100
+
+
+@dataclass
+class BoardConfig:
+    """The networks of a board, and how their times are read."""
+
+    tasks: str | None
+    platform: str | None
+    configurations: list[str] | None
+    frame_ms: float
+    networks: list[str] | None
+    bound: Bound
+    margin: float
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        if not 0 < self.frame_ms <= MOST_MS:
+            raise ValueError(
+                f"frame_ms={self.frame_ms} must be above 0 and at most {MOST_MS:g}, milliseconds"
+            )
+        if not 0 <= self.margin <= MOST_MARGIN:
+            raise ValueError(f"margin={self.margin} must be 0 to {MOST_MARGIN}; 0.1 adds 10 %")
+
+
+@final
+@dataclass
+class MapConfig(BoardConfig):
+    """All settings of `python -m edgenas_runtime.map`."""
+
+    json: bool
+
+    def check(self) -> None:
+        """Check the settings.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        super().check()
+        if self.tasks is None:
+            raise ValueError("tasks= is missing: the timing table of the networks, <table>.csv")
+
 
 _CONF = Path(__file__).parents[1] / "conf"
 

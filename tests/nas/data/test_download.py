@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgenas_core.types.errors import UserError
-from nas.data.download import download
+from nas.data.convert import download
 from nas.spaces.public_data import RemoteFile, git_blob_id
 
 CONTENT = np.random.default_rng(0).bytes(300_000)

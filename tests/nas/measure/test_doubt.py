@@ -5,7 +5,7 @@ import pytest
 
 from latency.models.plausibility import faster_than_others_say
 from latency.models.regression import embedded_models
-from nas.measure.doubt import FAST, confirmed_fast, doubted
+from nas.measure.table import FAST, confirmed_fast, doubted
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 

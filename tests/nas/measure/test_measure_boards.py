@@ -75,7 +75,7 @@ def over_ssh(sshd, monkeypatch):
 def test_boards_are_measured_into_one_table_whose_origin_has_their_facts(run, over_ssh, tmp_path):
     ssh = over_ssh
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nas.measure.doubt.faster_than_others_say", all_too_fast)
+        patch.setattr("nas.measure.table.faster_than_others_say", all_too_fast)
         status, stdout, stderr = run("device=cmd://", "networks=1")
     assert status == 0, stderr
     assert "implausibly fast" in stdout
