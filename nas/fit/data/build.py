@@ -85,51 +85,49 @@ def build(
     decoded_file = folder / "decoded.bin"
     range_used = limits or limits_of_all(listing.encoded)
     decoded = _decode_all(listing, side, range_used, decoded_file, on_decoded, channels=channels)
-    labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
-    # Draw the missing splits, with equal and grouped images on one side.
-    left_out = images_left_out(decoded.reasons, len(listing.labels))
-    check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
-    _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
-    equal_to = first[inverse]
-    groups, told = _groups(listing, decoded, equal_to, parts)
-    parts, drawn_splits = draw.missing_splits(labels, parts, groups, listing.classes)
-    repeated = images_repeated(labels, parts, equal_to)
+    split = _split(listing, decoded, draw)
     generator = np.random.default_rng(draw.seed)
-    orders = [generator.permutation(np.flatnonzero(parts == part)) for part in ImagePart]
+    orders = [generator.permutation(np.flatnonzero(split.parts == part)) for part in ImagePart]
     # Write pixels, labels and names split by split, and their description.
     depth = 1 if channels == "grey" else 3
-    content, mean, sd = _write(folder, decoded_file, (side, depth), orders, labels)
-    write_names(folder, listing.names, decoded.usable, groups, np.concatenate(orders))
+    content, mean, sd = _write(folder, decoded_file, (side, depth), orders, split.labels)
+    write_names(folder, listing.names, decoded.usable, split.groups, np.concatenate(orders))
     counts = tuple(map(len, orders))
     digest = sha256(content + json.dumps([side, counts, listing.classes]).encode())
     deep = decoded.treatments[Treatment.deep]
-    report = (
-        *_first_lines(listing, decoded, left_out),
-        *limits_text(range_used, deep, is_given=limits is not None),
-        *repeated,
-        *(classes_uncovered(labels, parts, listing.classes) if draw.is_stratified else ()),
-        *told,
-        *mirrors_text(mirrored_pairs(decoded.thumbnails, labels), listing.classes),
-        *drawn_splits,
-        images_of_classes(labels, parts, listing.classes, np.array(decoded.sizes), side),
-    )
-    write_json(
-        folder / DESCRIPTION,
-        Description(
-            name=source.name,
-            title=source.title,
-            classes=listing.classes,
-            mean=mean,
-            sd=sd,
-            digest=digest.hexdigest(),
-            report=report,
-            limits=range_used,
-            side=side,
-            has_drawn_splits=bool(drawn_splits),
-            counts=counts,
-            channels=channels,
+    description = Description(
+        name=source.name,
+        title=source.title,
+        classes=listing.classes,
+        mean=mean,
+        sd=sd,
+        digest=digest.hexdigest(),
+        report=(
+            *_first_lines(listing, decoded, split.left_out),
+            *limits_text(range_used, deep, is_given=limits is not None),
+            *_report(listing, decoded, split, side, is_stratified=draw.is_stratified),
         ),
+        limits=range_used,
+        side=side,
+        has_drawn_splits=bool(split.drawn),
+        counts=counts,
+        channels=channels,
     )
+    write_json(folder / DESCRIPTION, description)
+
+
+def _report(
+    listing: ImageListing, decoded: _Decoded, split: _Split, side: int, *, is_stratified: bool
+) -> Iterator[str]:
+    """Lines on repeated, uncovered, grouped, mirrored and drawn images, and the number of each class."""
+    labels = split.labels
+    yield from split.repeated
+    if is_stratified:
+        yield from classes_uncovered(labels, split.parts, listing.classes)
+    yield from split.grouped
+    yield from mirrors_text(mirrored_pairs(decoded.thumbnails, labels), listing.classes)
+    yield from split.drawn
+    yield images_of_classes(labels, split.parts, listing.classes, np.array(decoded.sizes), side)
 
 
 def _write(
@@ -172,6 +170,37 @@ class _Decoded:
     reasons: dict[str, str]  # why an image is left out, by name
     treatments: Counter[Treatment]
     sizes: list[tuple[int, int]]  # width and height of each photo, pixels
+
+
+@final
+@dataclass(frozen=True)
+class _Split:
+    """Splits of the usable images, and lines on how they came about."""
+
+    labels: Int64[ndarray, "n"]
+    parts: Int8[ndarray, "n"]
+    groups: Int64[ndarray, "n"]
+    left_out: str  # images that cannot be used
+    repeated: list[str]  # equal images
+    grouped: list[str]
+    drawn: list[str]  # splits that the data lack
+
+
+def _split(listing: ImageListing, decoded: _Decoded, draw: Draw) -> _Split:
+    """Draw the missing splits, with equal and grouped images on one side.
+
+    Raises:
+      UserError: if there are too few images of a class.
+    """
+    labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
+    left_out = images_left_out(decoded.reasons, len(listing.labels))
+    check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
+    _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
+    equal_to = first[inverse]
+    groups, told = _groups(listing, decoded, equal_to, parts)
+    parts, drawn = draw.missing_splits(labels, parts, groups, listing.classes)
+    repeated = [*images_repeated(labels, parts, equal_to)]
+    return _Split(labels, parts, groups, left_out, repeated, told, drawn)
 
 
 def _decode_all(
