@@ -10,8 +10,6 @@ from typing import final
 import numpy as np
 
 from edgenas_core.command.settings import setting
-from edgenas_core.machine.description import usable_cores
-from edgenas_core.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
 from edgenas_core.types.errors import UserError
 
 Monitor = Callable[[], list[str]]
@@ -141,14 +139,3 @@ class Watch:
         for monitor in self._monitors:
             lines += monitor()
         return lines
-
-
-def watch_disturbances(*, on_gpu: bool) -> Watch:
-    """Start watching the cores of this process, and the GPU if it is used."""
-    limits, cores = StabilityConfig(), usable_cores()
-    monitors: list[Monitor] = [
-        OtherLoad(limits.other_load, cores),
-        Stolen(limits.stolen, cores),
-        Throttles(),
-    ]
-    return Watch(limits, [*monitors, gpu_throttling] if on_gpu else monitors)

@@ -24,7 +24,7 @@ from benchmarks.steps import measure
 from benchmarks.streaming.experiment import STREAM
 from edgenas_core.command.hydra_command import typed_hydra_command
 from edgenas_core.files.atomic_file import require_writable
-from edgenas_core.page.print import wide_console
+from edgenas_runtime.mapping.printed import wide_console
 
 CONF = Path(__file__).parent / "conf"
 

@@ -18,14 +18,14 @@ from torch import Tensor
 
 from benchmarks.config import BenchConfig
 from benchmarks.dispatch.prepared import DispatchedNetwork
-from edgenas_core.inference.engine import OnnxEngine
-from edgenas_core.inference.program import Program
 from edgenas_core.machine.description import usable_cores
 from edgenas_runtime.lanes.base import RealLane
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.compiled import Compiled
+from edgenas_runtime.network.engine import OnnxEngine
+from edgenas_runtime.network.program import Program
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain
 from edgenas_runtime.scheduling.policies.base import Placement, PlacementContext, Policy

@@ -15,7 +15,7 @@ from edgenas_core.files.atomic_file import write_whole
 from edgenas_core.page.document import HtmlPage, Section
 from edgenas_core.page.parts import PageNote, PagePart, TextListing
 from edgenas_core.page.parts import Table as PageTable
-from edgenas_core.page.print import print_lines
+from edgenas_runtime.mapping.printed import print_lines
 
 _STEADY = "Every step was measured, and the control runs found the machine steady."
 

@@ -27,8 +27,8 @@ from edgenas_core.command.progress import progress_bar
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.monitors import OtherLoad, Throttles
 from edgenas_core.machine.stability import StabilityConfig, Watch
-from edgenas_core.page.print import print_lines
 from edgenas_runtime.lanes.report import makespan_ms
+from edgenas_runtime.mapping.printed import print_lines
 from edgenas_runtime.network.decompose import Rule
 
 _CONTROL_INFERENCES = 20

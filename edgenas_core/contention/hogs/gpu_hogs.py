@@ -18,7 +18,7 @@ import torch
 
 from edgenas_core.contention.hogs.hog import Hog, HogContext, RunningHog
 from edgenas_core.contention.hogs.python_hog import run_hog
-from edgenas_core.inference.cuda.graph import GraphEngine
+from edgenas_core.inference.cuda.graph import GraphCapture
 from edgenas_core.inference.cuda.sm_slices import GRAIN, SmSlice, SmSlices
 from edgenas_core.inference.cuda.stream_pool import StreamPool, stream_pool
 
@@ -125,7 +125,7 @@ def _streaming(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
 
     with torch.cuda.stream(stream):
         launch(0)
-    graphs = [GraphEngine(stream).capture(partial(launch, k)) for k in range(_PIECES)]
+    graphs = [GraphCapture(stream).capture(partial(launch, k)) for k in range(_PIECES)]
     turns = cycle(graphs)
 
     def next_one() -> None:

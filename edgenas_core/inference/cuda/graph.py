@@ -1,19 +1,14 @@
-"""Segments as captured CUDA graphs: one launch per segment, for any number of kernels."""
+"""Captured CUDA graphs: one launch for any number of kernels."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar, final
 
 import torch
-from torch import Tensor
-
-from edgenas_core.inference.completion import Compute
-from edgenas_core.inference.engine import Engine, is_view, no_op, run_example
-from edgenas_core.inference.program import Segment
 
 CAPTURE_WARM_UP = 3
 """Eager calls before a capture, which torch requires: cuDNN chooses its kernels in them."""
@@ -49,11 +44,10 @@ class CapturedGraph(Generic[Output]):
         self.graph.replay()
 
 
-@final
-class GraphEngine(Engine):
+class GraphCapture:
     """Captures graphs on one stream; replay them on that stream.
 
-    All graphs of an engine share a memory pool: one graph's temporary values may lie where a later
+    All its graphs share a memory pool: one graph's temporary values may lie where a later
     graph has its output. So they must belong to one network and be replayed one at a time, in the
     order of their capture.
     """
@@ -66,42 +60,10 @@ class GraphEngine(Engine):
         self._first: torch.cuda.CUDAGraph | None = None
         """Keeps the pool alive: torch does not reuse a pool whose graphs have all been freed."""
 
-    def for_network(self) -> Engine:
-        """Return an engine on the same stream with its own memory pool."""
-        return GraphEngine(self._stream)
-
-    def compile(
-        self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
-    ) -> tuple[Compute, Tensor]:
-        """Capture the segment's kernels, and a copy of the result if `output` is given.
-
-        Raises:
-          RuntimeError: if the segment synchronises or does anything else that cannot be captured;
-            torch.OutOfMemoryError if there is too little memory.
-        """
-        reads = tuple(inputs)
-        with torch.cuda.stream(self._stream):
-            for _ in range(CAPTURE_WARM_UP):
-                result, altered = run_example(segment, reads)
-            if is_view(result, reads) and not altered:
-                return no_op, result
-            del result
-
-            def compute() -> Tensor:
-                value = segment(*reads)
-                if output is None or is_view(value, reads):
-                    return value
-                return output.copy_(value)
-
-            captured = self.capture(compute)
-            captured.graph.replay()  # the next segment's inputs then hold an example
-            self._stream.synchronize()
-        return captured.graph.replay, captured.output
-
     def capture(self, compute: Callable[[], Output]) -> CapturedGraph[Output]:
-        """Capture what `compute` launches on the engine's stream.
+        """Capture what `compute` launches on the stream.
 
-        Earlier graphs of this engine stay valid if this raises.
+        Earlier graphs stay valid if this raises.
 
         Raises:
           BaseException: whatever `compute` raises; RuntimeError if it cannot be captured.

@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP, GraphEngine
+from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP, GraphCapture
 
 
 def on_stream(
@@ -29,7 +29,7 @@ def on_stream(
         _waited(stream, eager)
     if not captured:
         return partial(_waited, stream, eager)
-    return partial(_waited, stream, GraphEngine(stream).capture(eager))
+    return partial(_waited, stream, GraphCapture(stream).capture(eager))
 
 
 def _waited(stream: torch.cuda.Stream, work: Callable[[], object]) -> object:

@@ -14,7 +14,7 @@ from nas.fit.training.device import Kernels, computed_by, freed_memory_kept
 from nas.fit.training.step import Step, copy_state, restore
 
 if TYPE_CHECKING:
-    from edgenas_core.inference.cuda.graph import GraphEngine
+    from edgenas_core.inference.cuda.graph import GraphCapture
 
 os.environ.setdefault(
     "CUDA_DEVICE_MAX_CONNECTIONS", "32"
@@ -27,7 +27,7 @@ class GpuSlot:
 
     def __init__(self, device: torch.device, kernels: Kernels) -> None:
         """Takes a stream of a GPU with an index."""
-        from edgenas_core.inference.cuda.graph import GraphEngine  # noqa: PLC0415 - of CUDA alone
+        from edgenas_core.inference.cuda.graph import GraphCapture  # noqa: PLC0415 - of CUDA alone
         from edgenas_core.inference.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
 
         self._device = device
@@ -36,7 +36,7 @@ class GpuSlot:
         self._streams = stream_pool(device.index)
         self._stream = self._streams.take()
         self._stream.wait_stream(torch.cuda.default_stream(device))  # the images are uploaded there
-        self._engine: GraphEngine = GraphEngine(self._stream)
+        self._engine: GraphCapture = GraphCapture(self._stream)
 
     @contextmanager
     def current(self) -> Iterator[None]:

@@ -15,8 +15,8 @@ from benchmarks.dispatch.prepared import DispatchedNetwork
 from benchmarks.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.lanes import Lanes
 from benchmarks.simulator.simulator import simulate
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.report import makespan_ms
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain
 from edgenas_runtime.scheduling.policies.base import Policy

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from benchmarks.dispatch.prepared import DispatchedNetwork, Ready, Stream
-from edgenas_core.inference.completion import Compute
-from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP, GraphEngine
-from edgenas_core.inference.program import Program
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_core.inference.cuda.graph import CAPTURE_WARM_UP
 from edgenas_runtime.lanes.gpu import GpuLane
+from edgenas_runtime.network.completion import Compute
+from edgenas_runtime.network.graph_engine import GraphEngine
+from edgenas_runtime.network.program import Program
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 
 @final

@@ -10,8 +10,8 @@ from typing import Protocol, final
 
 from torch import Tensor
 
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_core.types.closeable import Closeable
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane
 from edgenas_runtime.scheduling.schedule import Executed, Schedule

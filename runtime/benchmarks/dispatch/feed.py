@@ -9,7 +9,7 @@ from typing import final
 
 from benchmarks.dispatch.executor import Ran
 from benchmarks.dispatch.prepared import Ready, Stream
-from edgenas_core.inference.completion import Completion, Compute
+from edgenas_runtime.network.completion import Completion, Compute
 
 
 @final

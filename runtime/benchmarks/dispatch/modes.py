@@ -38,8 +38,8 @@ from benchmarks.dispatch.prepared import (
     open_stream,
 )
 from edgenas_core.inference.backend import Device
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import one_core
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 
 class DispatchMode(Enum):

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from edgenas_core.inference.backend import Device
-from edgenas_core.inference.completion import Completion, Compute, HostCompletion
-from edgenas_core.inference.engine import EagerEngine, Engine, OnnxEngine
-from edgenas_core.inference.program import ActiveInference, Inference, Program
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane, check_core
 from edgenas_runtime.network.compiled import Compiled
+from edgenas_runtime.network.completion import Completion, Compute, HostCompletion
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.engine import EagerEngine, Engine, OnnxEngine
+from edgenas_runtime.network.program import ActiveInference, Inference, Program
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 if TYPE_CHECKING:
     from edgenas_core.inference.cuda.sm_slices import SmSlice

@@ -33,8 +33,8 @@ from benchmarks.dispatch.prepared import (
     Stream,
     open_stream,
 )
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import one_core
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 _HEAD_START_S = 0.05
 """Seconds between the message and the common start."""

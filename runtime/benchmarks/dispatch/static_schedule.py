@@ -22,10 +22,10 @@ from torch import Tensor
 from benchmarks.dispatch.executor import DispatchOutcome, outcome
 from benchmarks.dispatch.feed import Feed
 from benchmarks.dispatch.prepared import DispatchedNetwork, Prepared, Ready, Stream
-from edgenas_core.inference.completion import Compute
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_core.types.closeable import Closeable
 from edgenas_runtime.lanes.cpu import one_core
+from edgenas_runtime.network.completion import Compute
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.chain import Lane
 from edgenas_runtime.scheduling.schedule import Schedule
 

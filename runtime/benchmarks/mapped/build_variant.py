@@ -189,7 +189,7 @@ def _onnx_runtime(
 def _on_gpu(
     variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.Stream
 ) -> BuiltVariant:
-    from edgenas_core.inference.cuda.graph import GraphEngine  # noqa: PLC0415 - needs a GPU
+    from edgenas_runtime.network.graph_engine import GraphEngine  # noqa: PLC0415 - needs a GPU
 
     tf32 = variant.precision is VariantPrecision.tf32
     last: list[Tensor] = []

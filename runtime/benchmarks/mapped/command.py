@@ -22,9 +22,9 @@ from benchmarks.mapped.run_here import EXPERIMENT, has_run, run_here
 from benchmarks.pages import print_results
 from benchmarks.results import PaperResults
 from edgenas_core.command.hydra_command import typed_hydra_command
-from edgenas_core.page.print import print_lines, wide_console
 from edgenas_runtime.mapping.command import DOES_NOT_FIT, read_board
 from edgenas_runtime.mapping.model.timing_table import TimingTable
+from edgenas_runtime.mapping.printed import print_lines, wide_console
 
 SOME_FAILED = 1
 

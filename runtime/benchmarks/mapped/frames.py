@@ -19,10 +19,10 @@ from benchmarks.mapped.build_variant import BuiltVariant, build_variant
 from benchmarks.mapped.named_networks import NamedNetwork
 from benchmarks.mapped.place_lanes import PlaceLanes
 from benchmarks.mapped.variant import Variant, VariantPrecision, parse_variant
-from edgenas_core.inference.completion import Completion
-from edgenas_core.inference.engine import no_op
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.mapping.solving.slack import Placed, Timetable
+from edgenas_runtime.network.completion import Completion
+from edgenas_runtime.network.engine import no_op
 
 if TYPE_CHECKING:
     from edgenas_runtime.lanes.gpu import GpuLane

@@ -25,10 +25,10 @@ from benchmarks.results import PaperResults, Row
 from edgenas_core.files.atomic_file import require_writable, write_whole
 from edgenas_core.inference.backend import Device
 from edgenas_core.machine.description import usable_cores
-from edgenas_core.machine.stability import watch_disturbances
 from edgenas_core.machine.timing import TimingConfig
-from edgenas_core.page.print import print_lines
+from edgenas_runtime.lanes.watch import watch_disturbances
 from edgenas_runtime.mapping.model.timing_table import COLUMNS
+from edgenas_runtime.mapping.printed import print_lines
 
 _TIMES = (*COLUMNS[2:], "p50_ms", "p99_ms")
 _COLUMNS = (*COLUMNS[:2], *_TIMES, "difference", "relative_difference", "top1_agreement", "remark")

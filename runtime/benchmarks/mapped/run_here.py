@@ -31,8 +31,8 @@ from benchmarks.mapped.variant_profile import reference
 from benchmarks.results import PaperResults
 from benchmarks.steps import ends_by, time_is_left
 from edgenas_core.inference.backend import Device
-from edgenas_core.machine.stability import watch_disturbances
-from edgenas_core.page.print import print_lines
+from edgenas_runtime.lanes.watch import watch_disturbances
+from edgenas_runtime.mapping.printed import print_lines
 
 EXPERIMENT = "mapped"
 

@@ -30,8 +30,8 @@ from benchmarks.steps import interleaved
 
 if TYPE_CHECKING:
     from benchmarks.placement.buffers.gpu import GpuBuffer
-    from edgenas_core.inference.completion import Completion
     from edgenas_runtime.lanes.gpu import GpuLane
+    from edgenas_runtime.network.completion import Completion
 
 _MB = 2**20
 Tasks = tuple[tuple[Passes, int], ...]

@@ -43,7 +43,6 @@ from benchmarks.simulator.simulator import simulate, times_of
 from benchmarks.steps import ExperimentStep, time_is_left
 from benchmarks.workloads import Model, source
 from edgenas_core.inference.backend import Backend, Device
-from edgenas_core.inference.engine import OnnxEngine
 from edgenas_core.machine.description import usable_cores
 from edgenas_core.machine.timing import TimingConfig
 from edgenas_runtime.lanes.base import RealLane
@@ -51,6 +50,7 @@ from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import measured_chain
 from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.compiled import Compiled
+from edgenas_runtime.network.engine import OnnxEngine
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Lane
 from edgenas_runtime.scheduling.policies.base import Policy

@@ -16,8 +16,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import nn
 
-from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.program import NETWORK_INPUT, Program, Segment
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.chain import Chain
 from latency.models.layers import regression_inputs
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from benchmarks.predictor.regression import layers
 from edgenas_core.inference.backend import Backend, Device
 from edgenas_core.inference.inference import prepare
-from edgenas_core.inference.program import NETWORK_INPUT, Program
 from edgenas_core.machine.timing import Samples, Stopwatch, TimingConfig, time_interleaved
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.program import NETWORK_INPUT, Program
 
 _TOGETHER = 8
 """Number of layers that are timed in turns."""

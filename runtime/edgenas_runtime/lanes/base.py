@@ -6,8 +6,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
-from edgenas_core.inference.completion import Completion, Compute
-from edgenas_core.inference.engine import Engine
+from edgenas_runtime.network.completion import Completion, Compute
+from edgenas_runtime.network.engine import Engine
 from edgenas_runtime.scheduling.chain import Lane
 from edgenas_runtime.scheduling.dispatcher import Ticket
 

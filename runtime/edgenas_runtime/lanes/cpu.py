@@ -15,9 +15,9 @@ from typing import final
 
 import torch
 
-from edgenas_core.inference.completion import Completion, Compute, HostCompletion
-from edgenas_core.inference.engine import EagerEngine, Engine
 from edgenas_runtime.lanes.base import Began, Ended, Events, RealLane
+from edgenas_runtime.network.completion import Completion, Compute, HostCompletion
+from edgenas_runtime.network.engine import EagerEngine, Engine
 from edgenas_runtime.scheduling.chain import Lane
 from edgenas_runtime.scheduling.dispatcher import Ticket
 

@@ -16,9 +16,9 @@ from typing import final
 import numpy as np
 from torch import Tensor
 
-from edgenas_core.inference.completion import Completion
-from edgenas_core.inference.program import ActiveInference, SegmentedNetwork
 from edgenas_runtime.lanes.base import Began, Ended, RealLane
+from edgenas_runtime.network.completion import Completion
+from edgenas_runtime.network.program import ActiveInference, SegmentedNetwork
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job, Request
 from edgenas_runtime.scheduling.dispatcher import Dispatcher, Ticket

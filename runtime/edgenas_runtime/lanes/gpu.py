@@ -11,13 +11,13 @@ from typing import final
 
 import torch
 
-from edgenas_core.inference.completion import Completion, Compute, HostCompletion
-from edgenas_core.inference.cuda.graph import GraphEngine
 from edgenas_core.inference.cuda.sm_slices import SmSlice
 from edgenas_core.inference.cuda.stream_pool import stream_pool
-from edgenas_core.inference.engine import EagerEngine, Engine
 from edgenas_core.types.closeable import Closeable
 from edgenas_runtime.lanes.base import Began, Ended, Events, RealLane
+from edgenas_runtime.network.completion import Completion, Compute, HostCompletion
+from edgenas_runtime.network.engine import EagerEngine, Engine
+from edgenas_runtime.network.graph_engine import GraphEngine
 from edgenas_runtime.scheduling.chain import Lane
 from edgenas_runtime.scheduling.dispatcher import Ticket
 

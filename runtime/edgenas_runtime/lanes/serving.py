@@ -18,15 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from edgenas_core.inference.engine import EagerEngine, OnnxEngine
 from edgenas_core.inference.formats.tracing import differs
-from edgenas_core.machine.stability import watch_disturbances
 from edgenas_runtime.lanes.base import RealLane
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from edgenas_runtime.lanes.report import Report, report_of
+from edgenas_runtime.lanes.watch import watch_disturbances
 from edgenas_runtime.network.compiled import Compiled
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.engine import EagerEngine, OnnxEngine
 from edgenas_runtime.network.packed import ModelInput, Packed, is_plain, tensors_of
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Request, check_requests

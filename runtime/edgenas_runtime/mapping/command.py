@@ -20,7 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 from edgenas_core.command.hydra_command import typed_hydra_command
-from edgenas_core.page.print import print_lines, wide_console
 from edgenas_core.types.errors import did_you_mean
 from edgenas_core.types.units import MOST_MS
 from edgenas_runtime.mapping.model.platform_description import Platform, read_platform
@@ -32,6 +31,7 @@ from edgenas_runtime.mapping.model.timing_table import (
     xavier_platform,
     xavier_times,
 )
+from edgenas_runtime.mapping.printed import print_lines, wide_console
 from edgenas_runtime.mapping.solving.program import Feasibility
 from edgenas_runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 

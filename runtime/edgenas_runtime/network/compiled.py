@@ -10,11 +10,16 @@ from typing import final
 import torch
 from torch import Tensor
 
-from edgenas_core.inference.completion import Compute
-from edgenas_core.inference.engine import CPU, Engine, is_view, run_example
-from edgenas_core.inference.program import NETWORK_INPUT, ActiveInference, Program, SegmentedNetwork
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.completion import Compute
+from edgenas_runtime.network.engine import CPU, Engine, is_view, run_example
 from edgenas_runtime.network.mapped_memory import pinned_like
+from edgenas_runtime.network.program import (
+    NETWORK_INPUT,
+    ActiveInference,
+    Program,
+    SegmentedNetwork,
+)
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 
 @final

@@ -20,8 +20,8 @@ from jaxtyping import Float
 from torch import Tensor, fx, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
-from edgenas_core.inference.segment_kind import SegmentKind, kind_of
+from edgenas_runtime.network.program import NETWORK_INPUT, Program, Segment
+from edgenas_runtime.network.segment_kind import SegmentKind, kind_of
 from edgenas_runtime.network.subgraph import extract
 
 _SMALL = {SegmentKind.NORM, SegmentKind.ACT, SegmentKind.IDENTITY}

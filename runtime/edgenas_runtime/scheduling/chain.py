@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 
 @final

@@ -13,9 +13,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from edgenas_core.inference.engine import CPU
 from edgenas_core.types.closeable import Closeable
 from edgenas_core.types.units import parse_bytes
+from edgenas_runtime.network.engine import CPU
 from edgenas_runtime.weight_streaming.files.readers import Tier
 from edgenas_runtime.weight_streaming.pipeline.pipeline import Pipeline
 from edgenas_runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan

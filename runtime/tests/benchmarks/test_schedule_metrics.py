@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchmarks.schedule_metrics import finish_spread_ms, overlap, utilisation
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane, Request
 from edgenas_runtime.scheduling.schedule import Executed, Schedule
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from benchmarks.simulator.simulator import simulate
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.network.decompose import decompose
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Lane, Request
 from edgenas_runtime.scheduling.policies.rules import OneLane, QueueTime

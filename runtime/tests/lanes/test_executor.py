@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.base import Began, Ended, RealLane
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute, measured_chain
 from edgenas_runtime.lanes.report import deadline_misses
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.program import NETWORK_INPUT, Program, Segment
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Job
 from edgenas_runtime.scheduling.dispatcher import Ticket

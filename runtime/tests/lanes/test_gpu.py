@@ -23,7 +23,6 @@ from benchmarks.networks.densenet import DenseNet
 from benchmarks.networks.vgg import VGG
 from edgenas_core.inference.backend import Device
 from edgenas_core.inference.cuda.sm_slices import SmSlices
-from edgenas_core.inference.engine import EagerEngine, OnnxEngine
 from edgenas_core.inference.models.nas_bench_201 import (
     Cell,
     CellNetwork,
@@ -38,6 +37,7 @@ from edgenas_runtime.lanes.gpu import GpuLane
 from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.compiled import Compiled
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.engine import EagerEngine, OnnxEngine
 from edgenas_runtime.network.mapped_memory import on_gpu, pinned_like
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job

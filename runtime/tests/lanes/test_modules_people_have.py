@@ -6,8 +6,8 @@ from torch import nn
 from torch.utils._pytree import tree_leaves, tree_structure
 
 import edgenas_runtime
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.network.decompose import decompose
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 torch.manual_seed(0)
 IMAGE, ROW = torch.randn(1, 3, 8, 8), torch.randn(1, 5, 16)

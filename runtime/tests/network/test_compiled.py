@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 from benchmarks.networks.densenet import DenseLayer
-from edgenas_core.inference.engine import EagerEngine, OnnxEngine
 from edgenas_core.inference.models.nas_bench_201 import Cell, ResidualBlock
 from edgenas_core.inference.models.resnet import ResNetBlock
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import measured_chain
 from edgenas_runtime.network.compiled import Compiled
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.engine import EagerEngine, OnnxEngine
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

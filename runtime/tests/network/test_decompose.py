@@ -13,9 +13,9 @@ from benchmarks.networks.densenet import DenseLayer
 from benchmarks.networks.vgg import VGG
 from edgenas_core.inference.models.nas_bench_201 import Cell, ResidualBlock
 from edgenas_core.inference.models.resnet import ResNet, ResNetBlock
-from edgenas_core.inference.program import NETWORK_INPUT, Inference
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.program import NETWORK_INPUT, Inference
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

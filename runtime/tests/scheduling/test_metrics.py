@@ -4,7 +4,6 @@ import math
 
 import pytest
 
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.report import (
     LatencyPercentiles,
     deadline_misses,
@@ -12,6 +11,7 @@ from edgenas_runtime.lanes.report import (
     latency,
     makespan_ms,
 )
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane, Request
 from edgenas_runtime.scheduling.schedule import Executed, Schedule

@@ -8,8 +8,8 @@ import math
 import pytest
 
 from benchmarks.simulator.simulator import simulate
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.report import makespan_ms
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane
 from edgenas_runtime.scheduling.policies.base import Placement, PlacementContext, Policy

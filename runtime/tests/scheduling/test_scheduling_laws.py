@@ -12,11 +12,11 @@ from torch import nn
 
 from benchmarks.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from benchmarks.simulator.simulator import simulate
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.executor import ServedNetwork, execute
 from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import decompose
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.chain import Chain, Lane, Request
 from edgenas_runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
 

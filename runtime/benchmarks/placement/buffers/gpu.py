@@ -11,7 +11,7 @@ import torch
 from benchmarks.placement.buffers.managed import ManagedMemory
 from benchmarks.placement.model.policy import MemoryPolicy
 from benchmarks.placement.model.workload import Compute
-from edgenas_core.inference.cuda.graph import GraphEngine
+from edgenas_runtime.network.graph_engine import GraphEngine
 from edgenas_runtime.network.mapped_memory import on_gpu, pinned_like
 
 PAGE = 4096

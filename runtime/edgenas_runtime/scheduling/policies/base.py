@@ -6,7 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
 
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.chain import Job, Lane
 
 

@@ -10,7 +10,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from edgenas_core.inference.program import Program
+from edgenas_runtime.network.program import Program
 from edgenas_runtime.weight_streaming.planning.ring import aligned
 
 TENSOR_BYTES = 256

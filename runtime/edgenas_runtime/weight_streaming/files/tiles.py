@@ -11,8 +11,8 @@ from typing import final
 import torch
 from torch import Tensor, fx, nn
 
-from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.program import NETWORK_INPUT, Program, Segment
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.network.subgraph import extract
 from edgenas_runtime.weight_streaming.files.layers import (
     TENSOR_BYTES,

@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from edgenas_core.inference.engine import CPU
+from edgenas_runtime.network.engine import CPU
 from edgenas_runtime.network.mapped_memory import on_gpu
 from edgenas_runtime.weight_streaming.files.host_memory import HostMemory
 from edgenas_runtime.weight_streaming.files.layers import LayeredNetwork, WeightLayer

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgenas_core.inference.engine import CPU
-from edgenas_core.inference.program import ActiveInference, Program
+from edgenas_runtime.network.engine import CPU
+from edgenas_runtime.network.program import ActiveInference, Program
 from edgenas_runtime.weight_streaming.files.layers import LayeredNetwork
 from edgenas_runtime.weight_streaming.files.readers import WeightReader
 from edgenas_runtime.weight_streaming.pipeline.buffers import Buffers

@@ -20,12 +20,12 @@ from typing import final
 import torch
 from torch import Tensor
 
-from edgenas_core.inference.completion import Compute
-from edgenas_core.inference.cuda.graph import GraphEngine
 from edgenas_core.inference.cuda.stream_pool import stream_pool
-from edgenas_core.inference.engine import Engine
-from edgenas_core.inference.program import NETWORK_INPUT, Program, Segment
 from edgenas_runtime.network.compiled import Compiled
+from edgenas_runtime.network.completion import Compute
+from edgenas_runtime.network.engine import Engine
+from edgenas_runtime.network.graph_engine import GraphEngine
+from edgenas_runtime.network.program import NETWORK_INPUT, Program, Segment
 from edgenas_runtime.weight_streaming.files.layers import LayeredNetwork
 from edgenas_runtime.weight_streaming.files.readers import WeightReader
 from edgenas_runtime.weight_streaming.pipeline.buffers import Buffers

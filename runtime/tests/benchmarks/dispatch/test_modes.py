@@ -22,9 +22,9 @@ from benchmarks.dispatch.prepared import DispatchedNetwork, Setup
 from benchmarks.dispatch.processes import MultiContext, ProcessDiedError, Processes
 from benchmarks.schedule_metrics import finish_spread_ms
 from edgenas_core.inference.backend import Device
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import Rule
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 THREADED = [way for way in DispatchMode if way is not DispatchMode.MULTI_CONTEXT]
 

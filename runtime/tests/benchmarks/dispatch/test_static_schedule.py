@@ -14,11 +14,11 @@ from torch import nn
 from benchmarks.dispatch.prepared import DispatchedNetwork
 from benchmarks.dispatch.static_schedule import StaticSchedule, shares
 from benchmarks.simulator.simulator import simulate
-from edgenas_core.inference.engine import OnnxEngine
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.cpu import CpuLane
 from edgenas_runtime.lanes.report import makespan_ms
 from edgenas_runtime.network.decompose import Rule
+from edgenas_runtime.network.engine import OnnxEngine
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Job, Lane
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish, QueueTime

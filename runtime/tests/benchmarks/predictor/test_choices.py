@@ -3,8 +3,8 @@
 from benchmarks.predictor.experiment import PREDICTOR
 from benchmarks.predictor.layers_and_choices import FITS
 from benchmarks.simulator.simulator import simulate, times_of
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.report import makespan_ms
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed
 from edgenas_runtime.scheduling.chain import Chain, Lane
 from edgenas_runtime.scheduling.policies.rules import EarliestFinish

@@ -7,8 +7,8 @@ from torch import nn
 
 from benchmarks.predictor.regression import fit_plain, layers, operator_of, predicted_chain
 from edgenas_core.inference.models.resnet import ResNet
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.network.decompose import Rule, decompose
+from edgenas_runtime.network.segment_kind import SegmentKind
 from latency.models.layers import fit_layers, kind_of, regression_inputs
 
 

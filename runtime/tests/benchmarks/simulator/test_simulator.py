@@ -5,8 +5,8 @@ import math
 import pytest
 
 from benchmarks.simulator.simulator import simulate
-from edgenas_core.inference.segment_kind import SegmentKind
 from edgenas_runtime.lanes.report import latencies_ms, makespan_ms
+from edgenas_runtime.network.segment_kind import SegmentKind
 from edgenas_runtime.scheduling.arrivals import closed, periodic
 from edgenas_runtime.scheduling.chain import Chain, Lane, Request
 from edgenas_runtime.scheduling.policies.base import Placement

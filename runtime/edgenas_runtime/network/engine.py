@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from edgenas_core.inference.completion import Compute
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
 from edgenas_core.inference.formats.onnx_session import OnnxSession
-from edgenas_core.inference.program import Segment
+from edgenas_runtime.network.completion import Compute
+from edgenas_runtime.network.program import Segment
 
 CPU = torch.device("cpu")
 

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgenas_core.inference.completion import Compute
-from edgenas_core.inference.segment_kind import SegmentKind
+from edgenas_runtime.network.completion import Compute
+from edgenas_runtime.network.segment_kind import SegmentKind
 
 NETWORK_INPUT = -1
 """Index that stands for the network's input instead of a segment."""
