@@ -71,7 +71,6 @@ def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
     ("overrides", "kind"),
     [
         (["latency=probe"], GuidedConfig),
-        (["latency=probe", "controller.batch_size=3"], GuidedConfig),
         (["latency=probe", "controller=rnn"], RnnConfig),
     ],
 )
