@@ -206,7 +206,7 @@ def probed(folder, _number):
         "latency.python": sys.executable, "latency.cache": folder / "cache",
         "latency.runtime": "onnxruntime",
         "latency.on_disturbance": "flag", "latency.confirm_top": 1,
-        "controller.batch_size": 2, **{f"latency.timing.{name}": value for name, value in QUICK.items()},
+        **{f"latency.timing.{name}": value for name, value in QUICK.items()},
     }  # fmt: skip
     answer = edgenas.search(
         T="500ms", device="cmd://", latency="probe", controller="uniform", budget=2, seed=3,
