@@ -183,10 +183,9 @@ def with_an_npu(synthetic_tables, tmp_path, monkeypatch):
 ON_BOARDS = (
     "experiment=variants",
     "name=boards",
-    "devices=[]",
+    "devices=${problems_of:${latency.boards}}",
     "rewards=[constrained]",
     "controllers=[local_search]",
-    "compare=controller",
     "reference=''",
     "seeds=4",
     "budget=60",
