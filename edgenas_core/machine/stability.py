@@ -36,7 +36,7 @@ class StabilityConfig:
         "Factor on the limits: a time of the reference network, which is timed beside each, 5 % off; "
         "0.2 processors busy with other programs; a clock 10 % lower; 2 % of the processor's time given to others "
         "by a hypervisor.",
-        heading="When a time counts as taken under load",
+        heading="When a measurement counts as taken under load",
     )
 
     def require_sensible(self, name: str = "tolerance") -> None:

@@ -170,7 +170,7 @@ def _find(space: Space, name: str, statistic: Statistic, files: Mapping[str, Pat
         for journal in folder.glob(f"{slug_of(name)}*{JOURNAL_SUFFIX}"):
             raise UserError(
                 f"device {name!r} has no table yet: the measurement of {journal} has not ended, or every "
-                f"time in it was taken under load; the same `python -m nas.measure` with out={folder} goes on"
+                f"time in it was measured under load; the same `python -m nas.measure` with out={folder} goes on"
             )
     raise UserError(_unknown(space, name, files))
 

@@ -86,7 +86,7 @@ class MeasureConfig(StabilityConfig, BoardsConfig):
     statistic: Statistic = setting(Statistic.median, "Statistic of the times in the table.")
     on_disturbance: OnDisturbance = setting(
         OnDisturbance.stop,
-        "Stop at a time that was taken under load, or flag it: it stays out of the table.",
+        "What to do with a measurement under load: stop, or flag it and leave it out of the table.",
     )
     timing: MeasureTiming = group(MeasureTiming)
     out: str = setting(

@@ -119,7 +119,7 @@ def layer_table(
     """
     if len(networks) < FEWEST_NETWORKS:
         raise UserError(
-            f"{len(networks)} networks were profiled on a quiet machine, and a layer model takes {FEWEST_NETWORKS}"
+            f"{len(networks)} networks were profiled without other load, and a layer model takes {FEWEST_NETWORKS}"
         )
     us = us or held_out_us(networks, [each.name for each in networks])
     predicted_ms = np.array([each.sum() for each in us]) / 1e3

@@ -204,7 +204,7 @@ class ProbeLatency:
                 f"latency.on_disturbance=flag, which marks such times"
             )
         self._flag(
-            "times taken under load",
+            "measurements under load",
             f"{sentence}; measurements under load are marked unreliable and are not cached",
         )
         return Kind.disturbed

@@ -47,7 +47,7 @@ class ProbeLatencyConfig(BoardsConfig, StabilityConfig, LatencyConfig):
     timing: TimingSettings = group(TimingSettings)
     on_disturbance: OnDisturbance = setting(
         OnDisturbance.stop,
-        "Stop at a time that was taken under load, or flag it: it confirms no network.",
+        "What to do with a measurement under load: stop, or flag it; it then confirms no network.",
     )
     confirm_top: int = setting(5, "Best networks that are timed again at the end.")
     unrunnable_ms: float | None = setting(

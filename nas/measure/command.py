@@ -220,7 +220,9 @@ def _told_pending(
     pending = _pending(order, [row["arch"] for row in quiet])
     disturbed = {row["arch"] for row in before if row["disturbances"]} & {*pending}
     again = (
-        f", {len(disturbed):,} networks again, as they were timed under load" if disturbed else ""
+        f", {len(disturbed):,} measured again, as they were measured under load"
+        if disturbed
+        else ""
     )
     console.print(
         f"{folder.device_id}: {len(order):,} measurements of {len(set(order)):,} networks, "

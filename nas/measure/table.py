@@ -199,8 +199,8 @@ def _measured(
     times_ms = measured_ms(rows, config.statistic)
     if not times_ms:
         raise UserError(
-            f"every one of the {len(rows)} measurements in {folder.path} was taken under load, as the journals "
-            f"there say; make the machine quiet, or allow more with tolerance= "
+            f"every one of the {len(rows)} measurements in {folder.path} was taken under load, according to "
+            f"the journals there; stop other work on the machine, or allow more with tolerance= "
             f"(docs/how-to/measure-a-machine.md)"
         )
     architectures = np.stack([space.parse(arch) for arch in times_ms])
@@ -237,7 +237,9 @@ def _in_words(origin: dict[str, Any]) -> str:
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
     tolerance = origin["settings"]["tolerance"]
     by = "" if tolerance == StabilityConfig().tolerance else f" by tolerance={tolerance:g}"
-    return f"{origin['networks_measured']:,}{of_all} networks measured on a quiet machine{by}{noise}{doubt}"
+    return (
+        f"{origin['networks_measured']:,}{of_all} networks measured without load{by}{noise}{doubt}"
+    )
 
 
 def _now() -> str:

@@ -103,7 +103,7 @@ def begin(
     kind.announce(experiment, asked.choices, asked.command, console)
     if asked.folder is not None:
         again = (
-            "; times taken under load are taken again" if experiment.config.latency.is_live else ""
+            "; measurements under load are repeated" if experiment.config.latency.is_live else ""
         )
         say(console, f"resuming {asked.folder.path}{again}")
     folder = asked.folder or _new_folder(asked, experiment, sources)

@@ -105,7 +105,7 @@ def test_a_drifting_control_has_the_network_measured_once_more(connect, small, f
 
     assert mended.disturbances == ()
     (line,) = disturbed.disturbances
-    assert "reference network" in line
+    assert "takes 0.100 ms" in line
 
 
 def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_more(
