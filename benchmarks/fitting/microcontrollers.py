@@ -239,8 +239,8 @@ def judged(rows: Sequence[Row], predicted_ms: Float64[ndarray, " n"]) -> HeldOut
     ms = np.array([row.ms for row in rows])
     error = np.abs(predicted_ms / ms - 1)
     ranks = np.array([np.argsort(np.argsort(each)) for each in (ms, predicted_ms)])
-    within = [round(float((error <= most).mean()), 3) for most in (0.15, 0.2, 0.35)]
-    return HeldOut(*within, round(float(np.corrcoef(ranks)[0, 1]), 3))
+    near, further, far = (round(float((error <= most).mean()), 3) for most in (0.15, 0.2, 0.35))
+    return HeldOut(near, further, far, round(float(np.corrcoef(ranks)[0, 1]), 3))
 
 
 def is_plain(row: Row, names: Sequence[str]) -> bool:
