@@ -94,7 +94,7 @@ class BoardsConfig:
         control: Callable[[str], bytes],
         tell: Callable[[str], None],
     ) -> list[LiveBoard]:
-        """The boards at the addresses in `device`, each of which has timed the control network in its format.
+        """The boards at the addresses in `device`, each of which has timed the reference network in its format.
 
         Raises:
           UserError: if an address is malformed.
@@ -106,7 +106,7 @@ class BoardsConfig:
                 open_connection,
                 settings=settings,
                 control=control,
-                patience=Patience(tries=self.tries),
+                patience=PATIENCE,
                 tell=tell,
             )
             for address, open_connection in self._connections(device)
