@@ -41,8 +41,9 @@ MOST_LOST = 0.003
 _IN_FP32 = (4, 12)
 """Layers that stay in fp32, the fewest first, where int8 loses more."""
 
-_BATCH = 32
-_RANKED_ON = 2 * _BATCH
+_BATCH = 16
+_RANKED_ON = _BATCH
+"""Images by which layers are put in an order: each layer is rounded alone, a pass a layer."""
 
 
 def calibration(
