@@ -34,9 +34,9 @@ _INT8_SHARE = 0.03
 _FURTHER_SHARE = 0.5
 """Time of a training for a smaller limit, as a part of the winner's."""
 
-_EXPORT_S, _EXPORT_PASSES, _MOST_EXPORT = 10.0, 8, 0.1
-"""Time of an export: a fixed part, passes over validation, test and 256 calibration images one by one within T, and
-its largest share of the whole time. Estimates by hand, not measured."""
+_EXPORT_S, _EXPORT_PASSES, _MOST_EXPORT = 20.0, 8, 0.1
+"""Time of an export: a fixed part, passes over validation, test and 256 calibration images one by one, and its largest
+share of the whole time. Six exports of 1.3 to 3.3 ms beside other work took 14 to 41 s."""
 
 _NOTABLY_LESS = 1 / 3
 """Share of the promised time below which the user hears why the winner has so few epochs."""
@@ -56,14 +56,14 @@ def is_for_int8(context: FitContext) -> bool:
     return context.config.precision is BoardPrecision.int8
 
 
-def after_s(context: FitContext) -> float:
-    """Seconds that are kept for the winner's int8 file, the advice, and the export."""
+def after_s(context: FitContext, latency_ms: float) -> float:
+    """Seconds that are kept for the int8 file, the advice, and the export of a network of this latency."""
     share = (_INT8_SHARE if is_for_int8(context) else 0.0) + ADVICE_SHARE
     kept_s = share * context.seconds
     if not context.config.export:
         return kept_s
-    images, limit_s = context.images, context.problem.limit_ms / 1000
-    passes_s = _EXPORT_PASSES * (len(images.valid) + len(images.test) + 256) * limit_s
+    images, inferences = context.images, _EXPORT_PASSES / 1000
+    passes_s = inferences * (len(images.valid) + len(images.test) + 256) * latency_ms
     return kept_s + min(_EXPORT_S + passes_s, _MOST_EXPORT * context.seconds)
 
 
@@ -112,7 +112,8 @@ class FullTrainings(Generic[AnyJobs]):
         limit has none, the user hears why.
         """
         context, candidates = self._context, self._ranking.candidates
-        ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s - after_s(context)
+        kept_s = after_s(context, context.problem.limit_ms)
+        ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s - kept_s
         compared_ms = context.problem.compared_ms(
             Latencies(candidates.latency_ms, candidates.latency_kind)
         )
@@ -188,10 +189,11 @@ class FullTrainings(Generic[AnyJobs]):
         """Decide on a network, unless an earlier part has, and train it."""
         context, record = self._context, self._record
         if not record.winners:
-            entries = self._kind.entries(self._ranking, beside, ends_s)
+            trained_s = ends_s - after_s(context, context.problem.limit_ms)
+            entries = self._kind.entries(self._ranking, beside, trained_s)
             _, winner = choose(context, self._ranking.candidates, entries)
             record.winners.append(self._noted("winner", winner))
-            left_s = max(0.0, ends_s - after_s(context) - time.monotonic())
+            left_s = max(0.0, trained_s - time.monotonic())
             if left_s < _NOTABLY_LESS * context.clock.promised_s:
                 context.say(
                     f"{left_s:.0f} s are left for the winner, not {context.clock.promised_s:.0f} s: what "
@@ -201,7 +203,8 @@ class FullTrainings(Generic[AnyJobs]):
         others = [each for each in replaced if each.arch != winner.arch]
         before = [(each, read_if_trained(context.folder, each)) for each in others]
         trained = [(each, training) for each, training in before if training is not None]
-        return [*trained, (winner, self._train(winner, ends_s - after_s(context)))]
+        kept_s = after_s(context, min(winner.latency_ms, context.problem.limit_ms))
+        return [*trained, (winner, self._train(winner, ends_s - kept_s))]
 
     def _beside_entry(self, planned: Winner, training: Training) -> Entry:
         """The network of another start as it was trained."""
@@ -251,7 +254,8 @@ class FullTrainings(Generic[AnyJobs]):
     def tell_time_left(self, winner: Winner, training: Training) -> None:
         """Say why much time is left, if it is."""
         context = self._context
-        left_s = context.seconds - context.clock.elapsed_s - after_s(context)
+        kept_s = after_s(context, min(winner.latency_ms, context.problem.limit_ms))
+        left_s = context.seconds - context.clock.elapsed_s - kept_s
         if left_s > _EARLY * context.seconds:
             is_whole = training.epochs >= self._kind.most_epochs(winner.recipe)
             why = "epochs= allows more" if is_whole else "another one takes longer"
