@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import final
@@ -19,14 +19,15 @@ from jaxtyping import Float32, Int64
 from numpy import ndarray
 from safetensors import safe_open
 from safetensors.numpy import save
+from torch import nn
 
 from edgenas_core.files.atomic_file import replacing
 from edgenas_core.types.units import epochs_text
 from nas.accuracy.slow import Fidelity
-from nas.fit.data.image_set import Images
+from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.data.unlabelled import UnlabelledPhotos, unlabelled_images
 from nas.fit.ranking.fine_tunings import FineTunings
-from nas.fit.ranking.stages import Result, StageJob
+from nas.fit.ranking.stages import StageJob
 from nas.fit.run.context import FitContext, Ranking
 from nas.fit.starts.fine_tuning.trial import (
     FROZEN,
@@ -37,17 +38,16 @@ from nas.fit.starts.fine_tuning.trial import (
     tuned_checkpoint,
 )
 from nas.fit.starts.pretrained.space import teacher_space
-from nas.fit.training.batches import UNLABELLED_EACH
 from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.teaching import Teaching, answers_to
-from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
+from nas.fit.training.trainer import seconds_an_epoch
 
-MOST_TEACHERS = 4
+MOST_TEACHERS, FEWEST_TEACHERS = 4, 2
 """Networks whose answers are averaged: on four sets, the mean of four was 1.4 points better than the best of them."""
 
 SHARE = 0.15
-"""Share of the time left that answers take, and again the comparison with a training without them."""
+"""Share of the time left that a named teacher takes, and again that all answers take."""
 
 MOST_EPOCHS = 12
 """Epochs of a named teacher."""
@@ -69,15 +69,17 @@ class Teacher:
     checkpoint: Path | None  # None: its classifier alone was fitted
     image_s: float  # seconds of an answer
 
+    def side(self) -> int:
+        """Of its images, in pixels."""
+        return self.network.space.side(self.architecture)
 
-@final
-@dataclass(frozen=True)
-class StoredAnswers:
-    """Mean answers of teachers to photos."""
-
-    teachers: str  # their names
-    files: list[Path]
-    answers: Float32[ndarray, "n o"]
+    def tuned(self) -> nn.Module:
+        """The network as it was fine-tuned."""
+        images = self.network.images(self.architecture)
+        network = self.network(self.architecture, images.task)
+        if self.checkpoint is not None:
+            network.load_state_dict(weights_of(self.checkpoint))
+        return network
 
 
 @final
@@ -95,7 +97,7 @@ class Teachers:
         return None if folder is None else UnlabelledPhotos(Path(folder).expanduser())
 
     def prepare(self, ranking: Ranking[FineTunings], ends_s: float) -> None:
-        """Store answers to photos without a label, where there is time and they help on validation images."""
+        """Store answers to photos without a label, as far as there is time."""
         photos, say = self._photos, self._context.say
         if photos is None or self._file.is_file():
             return
@@ -103,17 +105,20 @@ class Teachers:
         if not jobs:
             say("unlabelled=: no network was fine-tuned in time to teach; allow more hours=")
             return
-        teachers = [*self._named(ends_s), *self._ranked(ranking, jobs)]
-        # As many photos as can be decoded and answered in their share of the time.
+        named = self._named(ends_s)
         share_s = SHARE * (ends_s - time.monotonic())
         best = self._network.images(ranking.candidates.architectures[jobs[0].candidate])
-        names = ", ".join(self._name(each) for each in teachers)
+        # Time some photos, and choose as many teachers as can answer all, two at least.
         began_s = time.monotonic()
         photos.usable(_TIMED, best)
         decode_s = (time.monotonic() - began_s) / min(_TIMED, len(photos))
-        sides = {each.network.space.side(each.architecture) for each in teachers}
-        photo_s = (len(sides) + 1) * decode_s + sum(each.image_s for each in teachers)
-        fit, labelled = min(len(photos), int(share_s / photo_s)), len(best.train)
+        ranked = self._ranked(ranking, jobs)
+        counts = range(len(ranked), 0, -1)
+        seconds = [photo_s([*named, *ranked[:count]], decode_s) for count in counts]
+        fitting = (at for at, each_s in enumerate(seconds) if each_s * len(photos) <= share_s)
+        at = next(fitting, max(0, len(ranked) - FEWEST_TEACHERS))
+        teachers = [*named, *ranked[: counts[at]]]
+        fit, labelled = min(len(photos), int(share_s / seconds[at])), len(best.train)
         if fit < min(len(photos), LEAST_PHOTOS * labelled):
             say(
                 f"unlabelled=: there is time for {fit:,} photos, too few to help; allow more hours="
@@ -124,11 +129,16 @@ class Teachers:
             say(f"unlabelled=: {left_out}")
         if not files:
             return
-        # Average the answers of all teachers.
-        answers = np.mean([answers_of(each, files) for each in teachers], axis=0)
-        stored = StoredAnswers(names, files, answers)
-        is_used = self._helps(ranking, jobs[0], stored, share_s)
-        self._store(stored if is_used else replace(stored, files=[], answers=answers[:0]))
+        # Average the answers of all teachers, those of one side after another.
+        teachers.sort(key=Teacher.side)
+        answers = []
+        for each in teachers:
+            images = each.network.images(each.architecture)
+            pixels = self._pixels(files, images)
+            answers.append(answers_to(each.tuned(), [pixels], images, mirrors=False))
+        names = ", ".join(each.network.space.text(each.architecture) for each in teachers)
+        self._store(names, files, np.mean(answers, axis=0))
+        say(f"unlabelled=: {names} answered {len(files):,} of {len(photos):,} photos")
 
     def of(self, architecture: Int64[ndarray, "D"]) -> Teaching | None:
         """What a network is taught; None where nothing is."""
@@ -137,17 +147,17 @@ class Teachers:
         with safe_open(self._file, "np") as opened:
             answers, about = opened.get_tensor("answers"), opened.metadata()
         files = [Path(each) for each in json.loads(about["files"])]
-        stored = StoredAnswers(about["teachers"], files, answers)
-        return self._teaching(architecture, stored) if files else None
-
-    def _teaching(self, architecture: Int64[ndarray, "D"], stored: StoredAnswers) -> Teaching:
-        """The photos at a network's side, and the answers to them; those to labelled ones count nothing."""
-        images, answers = self._network.images(architecture), stored.answers
-        if images.side not in self._opened:
-            self._opened = {images.side: unlabelled_images(stored.files, images)}
+        # The photos at the network's side; answers to labelled ones count nothing.
+        images = self._network.images(architecture)
         untaught = np.zeros((len(images.train), answers.shape[1]), np.float32)
         every = np.concatenate([untaught, answers])
-        return Teaching(stored.teachers, every, self._opened[images.side], share=0.0)
+        return Teaching(about["teachers"], every, self._pixels(files, images), share=0.0)
+
+    def _pixels(self, files: list[Path], images: ImageSet) -> Images:
+        """Photos at the side of a data set."""
+        if images.side not in self._opened:
+            self._opened = {images.side: unlabelled_images(files, images)}
+        return self._opened[images.side]
 
     def _ranked(self, ranking: Ranking[FineTunings], jobs: list[StageJob]) -> list[Teacher]:
         """Networks as they were fine-tuned to rank."""
@@ -189,58 +199,17 @@ class Teachers:
         file = tuned_checkpoint(context.checkpoints / "teacher", row, tuned, config.seed)
         return [Teacher(network, row, file, image_s)]
 
-    def _name(self, teacher: Teacher) -> str:
-        """Network and side."""
-        return teacher.network.space.text(teacher.architecture)
-
-    def _store(self, stored: StoredAnswers) -> None:
-        """Write the answers; without files, that nothing is taught."""
-        files = json.dumps([str(file.absolute()) for file in stored.files])
+    def _store(self, names: str, files: list[Path], answers: Float32[ndarray, "n o"]) -> None:
+        """Write answers, with the names of the teachers and the files."""
+        about = {"teachers": names, "files": json.dumps([str(file.absolute()) for file in files])}
         with replacing(self._file) as file:
-            file.write(
-                save({"answers": stored.answers}, {"teachers": stored.teachers, "files": files})
-            )
-
-    def _helps(
-        self,
-        ranking: Ranking[FineTunings],
-        best: StageJob,
-        stored: StoredAnswers,
-        seconds: float,
-    ) -> bool:
-        """Whether a ranking training of a network, made again with the photos, ends no worse in the same time."""
-        context, jobs, results = self._context, ranking.jobs, ranking.results
-        job = shortest(results, jobs, best)
-        if jobs.forecast(results).seconds(job) > seconds:
-            context.say("unlabelled=: there is no time to see whether they help; allow more hours=")
-            return False
-        row = ranking.candidates.architectures[job.candidate]
-        tuned = jobs.fidelities[job.fidelity]
-        images = self._network.images(row)
-        epochs = max(1, round(tuned.epochs / (1 + UNLABELLED_EACH)))
-        recipe = recipe_named(context.rule.recipe)
-        recipe = replace(recipe, epochs=epochs, lr=recipe.lr * tuned.rate)
-        teaching = self._teaching(row, stored)
-        options = TrainingOptions(
-            seed=context.config.seed, evaluate_every=epochs, teaching=teaching
-        )
-        accuracy = train(self._network(row, images.task), images, recipe, options).accuracy
-        before, helps = results[job].accuracy, accuracy >= results[job].accuracy
-        context.say(
-            f"unlabelled=: with {len(stored.files):,} of {len(self._photos or ()):,} photos, {context.problem.space.text(row)} has {accuracy:.2%} on "
-            f"validation images, without them {before:.2%} in the same time: they are "
-            f"{'used' if helps else 'left out'}"
-        )
-        return helps
+            file.write(save({"answers": answers}, about))
 
 
-def answers_of(teacher: Teacher, files: list[Path]) -> Float32[ndarray, "n o"]:
-    """Outputs of a teacher for each photo."""
-    images = teacher.network.images(teacher.architecture)
-    network = teacher.network(teacher.architecture, images.task)
-    if teacher.checkpoint is not None:
-        network.load_state_dict(weights_of(teacher.checkpoint))
-    return answers_to(network, [unlabelled_images(files, images)], images, mirrors=False)
+def photo_s(teachers: Sequence[Teacher], decode_s: float) -> float:
+    """Seconds that teachers take for a photo, which is decoded once to look at it and once for each side."""
+    sides = {each.side() for each in teachers}
+    return (1 + len(sides)) * decode_s + sum(each.image_s for each in teachers)
 
 
 def best_of_networks(ranking: Ranking[FineTunings]) -> list[StageJob]:
@@ -253,15 +222,3 @@ def best_of_networks(ranking: Ranking[FineTunings]) -> list[StageJob]:
         if jobs.fidelities[job.fidelity].epochs and result.accuracy >= 0 and is_better:
             best[network] = job
     return sorted(best.values(), key=lambda job: -results[job].accuracy)[:MOST_TEACHERS]
-
-
-def shortest(results: Mapping[StageJob, Result], jobs: FineTunings, job: StageJob) -> StageJob:
-    """The fine-tuning of the fewest epochs of a job's candidate that did not fail."""
-    own = [
-        other
-        for other, result in results.items()
-        if other.candidate == job.candidate
-        and jobs.fidelities[other.fidelity].epochs
-        and result.accuracy >= 0
-    ]
-    return min(own, key=lambda other: jobs.fidelities[other.fidelity].epochs)

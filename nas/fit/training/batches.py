@@ -76,8 +76,15 @@ def _crop(
     return pixels[image, row[:, :, None], column[:, None, :]] * inside[..., None]
 
 
-UNLABELLED_EACH = 1.0
-"""Images without a label that an epoch has, at most, as a multiple of those with one."""
+UNLABELLED_EACH, LEAST_UNLABELLED = 1.0, 1000
+"""Images without a label that an epoch has at most: as a multiple of those with one, and where those are few."""
+
+
+def images_of_epoch(labelled: int, others: int) -> int:
+    """Images with a label, and of the others as many as an epoch has at most."""
+    most = max(round(UNLABELLED_EACH * labelled), LEAST_UNLABELLED)
+    return labelled + min(others, most)
+
 
 _SEGMENT_BYTES = 2**29
 _CHUNK = 4096
@@ -118,8 +125,8 @@ class DeviceImages:
 
     @property
     def per_epoch(self) -> int:
-        """Images of an epoch: those with a label, and up to `UNLABELLED_EACH` times as many others."""
-        return min(len(self), round((1 + UNLABELLED_EACH) * self.labelled))
+        """Images of an epoch: those with a label, and some of the others."""
+        return images_of_epoch(self.labelled, len(self) - self.labelled)
 
     @property
     def labels(self) -> Int64[Tensor, "n"]:

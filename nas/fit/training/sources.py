@@ -62,7 +62,7 @@ class ImageSources:
         self, network: nn.Module, recipe: Recipe, seed: int, teaching: Teaching | None
     ) -> tuple[Batches, ImageStep]:
         """Augmented batches of a training, and its step."""
-        recipe, train = recipe.for_images(len(self.train)), self.train
+        train = self.train
         answers = torch.zeros((len(train), 0))
         if teaching is not None:
             answers = torch.from_numpy(teaching.answers)
@@ -70,7 +70,8 @@ class ImageSources:
                 splits = (*self.on.training(self.learner.images), teaching.unlabelled)
                 is_balanced = self.learner.images.target is Target.classification
                 train = DeviceImages(splits, self.device, is_balanced=is_balanced)
-        batch_size = recipe.batch_of(len(self.train))
+        recipe = recipe.for_images(train.per_epoch)
+        batch_size = recipe.batch_of(train.per_epoch)
         batches = Batches(train, recipe, batch_size, seed, answers)
         segment_steps = batches.segment_steps(self.device)
         step = ImageStep(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nas.fit.data.image_set import class_weights
-from nas.fit.training.batches import DeviceImages, Draws, augment
+from nas.fit.training.batches import DeviceImages, Draws, augment, images_of_epoch
 from nas.fit.training.rand_augment import CHOICES, apply_rand_augment
 from nas.fit.training.recipe import RECIPES
 
@@ -110,3 +110,13 @@ def test_uneven_classes_are_drawn_by_the_square_root_of_their_images(brightness)
 
     share = 10**0.5 / (10**0.5 + 190**0.5)
     assert labels[drawn].mean() == pytest.approx(share, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("labelled", "others", "images"),
+    [(1200, 5000, 2400), (1200, 300, 1500), (120, 5000, 1120), (120, 0, 120)],
+)
+def test_an_epoch_has_as_many_images_without_a_label_as_with_one_or_a_thousand(
+    labelled, others, images
+):
+    assert images_of_epoch(labelled, others) == images
