@@ -148,8 +148,8 @@ class HasWeights(Keys, Protocol):
     def candidates(self) -> str:
         """What there is to choose from, in words: networks, sides and licences."""
 
-    def every_network(self) -> Int64[ndarray, "n D"]:
-        """All networks at all their sides, of which the classifier alone is tuned."""
+    def every_network(self, *, is_small: bool = False) -> Int64[ndarray, "n D"]:
+        """All networks at all their sides, of which the classifier alone is tuned; `is_small`: those for small memories, too."""
 
     def require_weights(self, architectures: Int64[ndarray, "n D"]) -> None:
         """Check the files of these networks' weights."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
@@ -147,6 +147,7 @@ def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
 
 _COUNTS = ("parameters", "flops")
 _CONTROL_SAMPLES = 64  # networks that are counted to choose the reference network
+_GRAPHS = 1000  # networks whose operations are remembered
 _PAIRED = 12  # positions, of more no pairs are multiplied
 
 
@@ -295,14 +296,14 @@ class ChoiceSpace:
 
     def memory(self, architecture: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
         """RAM and flash in bytes of the network's int8 .tflite file on a microcontroller."""
-        (graph,) = self.micro_graphs(architecture, task)
+        (graph,) = self._graphs_once(architecture, task)
         return graph.memory()
 
     def micro_work(
         self, architecture: Int64[ndarray, "D"], task: Task, fast: float
     ) -> Mapping[str, float]:
         """What the network's operations amount to on a microcontroller with so much fast memory, bytes."""
-        graphs = self.micro_graphs(architecture, task)
+        graphs = self._graphs_once(self.canonical(architecture), task)
         side = (graphs[0].image / task.channels) ** 0.5
         return work_of(graphs, fast) | {"side": side}
 
@@ -318,10 +319,20 @@ class ChoiceSpace:
         """RAM in a fast memory of so many bytes and in a slower one, once for each network."""
 
         def count(row: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
-            return split_ram(self.micro_graphs(row, task), fast)
+            return split_ram(self._graphs_once(row, task), fast)
 
         count.__name__ = f"RAM split at {fast}"
         return self._once(count, self.canonical(architectures), task)
+
+    def _graphs_once(self, architecture: Int64[ndarray, "D"], task: Task) -> Sequence[MicroGraph]:
+        return self._graphs(architecture.tobytes(), task)
+
+    @cached_property
+    def _graphs(self) -> Callable[[bytes, Task], Sequence[MicroGraph]]:
+        """Operations by the bytes of a row, of the last networks: RAM, flash and time are counted on them."""
+        return lru_cache(_GRAPHS)(
+            lambda row, task: self.micro_graphs(np.frombuffer(row, np.int64), task)
+        )
 
     def _once(
         self,

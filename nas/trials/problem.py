@@ -61,10 +61,14 @@ class SearchProblem:
         return 0.0 if self.uncertainty is None else self.uncertainty.margin(self.confidence)
 
     @property
+    def is_for_microcontroller(self) -> bool:
+        """Whether the device or the limits are those of a microcontroller."""
+        return is_chip(self.oracle.device) or bool({"RAM", "flash"} & {*self.limits.symbols})
+
+    @property
     def is_for_tflite(self) -> bool:
         """Whether the device or the limits belong to .tflite files."""
-        is_micro = is_chip(self.oracle.device) or bool({"RAM", "flash"} & {*self.limits.symbols})
-        return is_micro or "/litert/" in self.oracle.device
+        return self.is_for_microcontroller or "/litert/" in self.oracle.device
 
     def compared_ms(self, latencies: Latencies) -> Float64[ndarray, "*n"]:
         """Latencies to compare with T: predictions times the factor of the margin, others as they are."""

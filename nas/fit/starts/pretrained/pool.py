@@ -13,7 +13,7 @@ import json
 import math
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -50,6 +50,12 @@ POOL = Path(__file__).with_name("pool.csv")
 RANDOM_INITIALISATION = "random initialisation, from scratch"
 """Origin of networks that are trained beside pretrained ones, which may know too little of some images."""
 
+_STAGED = {"efficientnet", "mobilenetv3"}
+"""Modules of timm whose networks are stages of blocks, a wide 1x1 convolution and a classifier."""
+
+_LOST_BY_CUT = (0.0, 0.03, 0.1)
+"""Accuracy that is expected to be lost without the last convolution, and without one and two stages, too."""
+
 _MOST_FILES = 1000
 _MOST_METADATA = 2**16
 _SUMS = "SHA256SUMS"
@@ -80,6 +86,17 @@ class PooledNetwork:
     file: Path | None = None  # None: on the hub
     linear: tuple[str, ...] = ()  # names of timm's activations that it is without
     function: str = ""  # `<file>.py:<name>`, which builds it with its weights
+    stages_cut: int | None = (
+        None  # stages that it lacks, beside its last convolution; None: it is whole
+    )
+
+    @property
+    def label(self) -> str:
+        """Its name in a search space: with what it is without."""
+        if self.stages_cut is None:
+            return self.name
+        stages = ("", "-and-1-stage", "-and-2-stages")[self.stages_cut]
+        return f"{self.name}-without-head{stages}"
 
     @property
     def is_at_hand(self) -> bool:
@@ -116,6 +133,8 @@ class PooledNetwork:
             for name in self.linear:
                 above, _, last = name.rpartition(".")
                 setattr(made.get_submodule(above), last, nn.Identity())
+            if self.stages_cut is not None:
+                cut(made, self.stages_cut, classes)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"weights: timm cannot build what {self.file} names: {error!r}"
@@ -190,6 +209,37 @@ def pool_text(pool: object, weights: str | None) -> str:
         else:
             texts.append(item if folder is None else str(_file_in(folder, item)))
     return ",".join(texts)
+
+
+def cut_networks(pool: Iterable[PooledNetwork]) -> tuple[PooledNetwork, ...]:
+    """Each network of the pool that can be cut: without its last convolution, and without one and two stages, too.
+
+    They take less RAM, flash and time of a microcontroller, and have the same weights elsewhere.
+    """
+    networks = [
+        each for each in pool if timm().models.is_model_in_modules(each.architecture, _STAGED)
+    ]
+    return tuple(
+        replace(each, top1=None if each.top1 is None else each.top1 - lost, stages_cut=stages)
+        for each in networks
+        for stages, lost in enumerate(_LOST_BY_CUT)
+    )
+
+
+def cut(network: Any, stages: int, classes: int) -> None:
+    """Remove the last convolution of a network of timm and so many stages, and renew its classifier."""
+    from torch import nn  # noqa: PLC0415 - takes seconds
+
+    # What normalises the last convolution stands before the pooling, or after it in MobileNetV3 and V4.
+    network.conv_head = nn.Identity()
+    for name in ("bn2", "norm_head", "act2"):
+        if hasattr(network, name):
+            setattr(network, name, nn.Identity())
+    network.blocks = network.blocks[: len(network.blocks) - stages]
+    # The classifier reads the channels of the last stage.
+    convolutions = [each for each in network.blocks.modules() if isinstance(each, nn.Conv2d)]
+    network.num_features = network.head_hidden_size = convolutions[-1].out_channels
+    network.classifier = nn.Linear(network.num_features, classes)
 
 
 def _item(item: str) -> tuple[PooledNetwork, ...]:

@@ -21,6 +21,7 @@ from nas.fit.starts.pretrained.pool import (
     NEW,
     RANDOM_INITIALISATION,
     PooledNetwork,
+    cut_networks,
     pool_of,
     pool_text,
 )
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 SIDES = (96, 128, 160, 192, 224)
 """Sides of images to choose from, pixels; each network may keep the one it was trained with."""
+
+SMALL_SIDES = (48, 64, 80, 112)
+"""Further sides, of fits within the RAM or flash of a microcontroller."""
 
 TUNING = ("head", "stage", "all")
 """How deep a network is tuned: the classifier alone, the last stage as well, or everything."""
@@ -62,22 +66,30 @@ class PretrainedSpace(ChoiceSpace):
         self, name: str, pool: Sequence[PooledNetwork], sides: Sequence[int] = SIDES
     ) -> None:
         self.name = name
-        self.pool = tuple(pool)
+        self._whole = len(pool)
+        self.pool = (*pool, *cut_networks(pool))
         self._networks = (*self.pool, *NEW)
-        self._common_sides = tuple(sides)
+        self._common_sides = tuple(sorted({*sides, *SMALL_SIDES}))
+        self._usual_sides = tuple(sides)
         self.choices = {
-            "network": tuple(network.name for network in self._networks),
-            "side": tuple(sorted({*sides, *(network.side for network in self._networks)})),
+            "network": tuple(network.label for network in self._networks),
+            "side": tuple(sorted({*self._common_sides, *(each.side for each in self._networks)})),
             "tuning": TUNING,
         }
 
     @property
     def candidates(self) -> str:
         """Number of networks at hand, their sides and licences."""
-        licences = Counter(each.licence for each in self.pool if each.is_at_hand)
+        at_hand = [each for each in self.pool if each.is_at_hand]
+        licences = Counter(each.licence for each in at_hand if each.stages_cut is None)
         names = ", ".join(f"{name} {count}" for name, count in licences.most_common())
-        _, *sides = self.choices["side"]  # the first is of random initialisation
-        return f"{licences.total()} pretrained networks (licences: {names}) at {sides[0]} to {sides[-1]} pixels"
+        sides = self.choices["side"]
+        cut = len(at_hand) - licences.total()
+        return (
+            f"{licences.total()} pretrained networks (licences: {names}) at {min(self._usual_sides)} to {sides[-1]} pixels; "
+            f"for RAM= or flash= {cut} cut ones of them, too, without their last convolution and up to two stages, from "
+            f"{SMALL_SIDES[0]} pixels"
+        )
 
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """True where each choice is an option and the network takes this side."""
@@ -102,12 +114,24 @@ class PretrainedSpace(ChoiceSpace):
 
     @cached_property
     def _first_alike(self) -> Int64[ndarray, "networks"]:
-        layers = [(each.architecture, sorted(each.arguments.items())) for each in self._networks]
+        layers = [
+            (each.architecture, sorted(each.arguments.items()), each.stages_cut)
+            for each in self._networks
+        ]
         return np.array([layers.index(each) for each in layers])
 
-    def every_network(self) -> Int64[ndarray, "n 3"]:
-        """Every available network at each of its sides, with only the classifier tuned."""
-        return self._at_all_sides([n for n, each in enumerate(self.pool) if each.is_at_hand])
+    def every_network(self, *, is_small: bool = False) -> Int64[ndarray, "n 3"]:
+        """Every available network at each of its sides, with only the classifier tuned.
+
+        With `is_small`, for the memories of microcontrollers: cut networks and smaller sides, too.
+        """
+        pool = self.pool if is_small else self.pool[: self._whole]
+        rows = self._at_all_sides([n for n, each in enumerate(pool) if each.is_at_hand])
+        if is_small:
+            return rows
+        own = [each.side for each in pool]
+        usual = [self.side(row) in {*self._usual_sides, own[row[0]]} for row in rows]
+        return np.asarray(rows[np.array(usual, bool)])
 
     def require_weights(self, architectures: Int64[ndarray, "n 3"]) -> None:
         """Check the files of these networks: digests, and shapes of the weights; fetch a first one from the hub.
@@ -152,7 +176,8 @@ class PretrainedSpace(ChoiceSpace):
         pooled = self.pooled(architecture)
         if pooled.origin == RANDOM_INITIALISATION:
             return RANDOM_INITIALISATION
-        return f"{pooled.origin}, licence {pooled.licence}, SHA-256 {pooled.digest()}"
+        lacks = pooled.label.removeprefix(pooled.name).replace("-", " ")
+        return f"{pooled.origin}{lacks}, licence {pooled.licence}, SHA-256 {pooled.digest()}"
 
     def pooled(self, architecture: Int64[ndarray, "D"]) -> PooledNetwork:
         """The network that a row chooses."""

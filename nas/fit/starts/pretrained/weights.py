@@ -22,7 +22,7 @@ def load_weights(network: nn.Module, pooled: PooledNetwork) -> None:
       UserError: if the file cannot be had or read, or holds the weights of another network.
     """
     file = pooled.weights_file()
-    copied = _check_and_copy(network, read_tensors(file), f"{file}, and {pooled.architecture}")
+    copied = _check_and_copy(network, read_tensors(file), pooled)
     for name, values in copied.items():
         if not bool(torch.isfinite(values).all()):
             raise UserError(f"weights: {name} in {file} holds numbers that are not finite")
@@ -35,25 +35,30 @@ def require_weights(pooled: PooledNetwork) -> None:
     Raises:
       UserError: as `load_weights`.
     """
-    file = pooled.weights_file()
-    weights = read_tensors(file)
+    weights = read_tensors(pooled.weights_file())
     with torch.device("meta"):
-        _check_and_copy(pooled.built(2), weights, f"{file}, and {pooled.architecture}")
+        _check_and_copy(pooled.built(2), weights, pooled)
 
 
 def _check_and_copy(
-    network: nn.Module, weights: Mapping[str, Tensor], between: str
+    network: nn.Module, weights: Mapping[str, Tensor], pooled: PooledNetwork
 ) -> dict[str, Tensor]:
-    """Weights of all layers but the classifier, after checking that the file is of this network."""
+    """Weights of all layers but the classifier, after checking that the file is of this network.
+
+    A cut network leaves those of the layers that it lacks.
+    """
     wanted, copied = network.state_dict(), {}
     new = tuple(f"{name}." for name in classifiers(network))
+    if pooled.stages_cut is not None:
+        weights = {name: each for name, each in weights.items() if name in wanted}
     for name in sorted(wanted.keys() | weights.keys()):
         if name.startswith(new) or name.endswith("num_batches_tracked"):
             continue
         shapes = [tuple(part[name].shape) if name in part else None for part in (weights, wanted)]
         if shapes[0] != shapes[1]:
             raise UserError(
-                f"weights: {name} is of shape {shapes[0]} in {between} has {shapes[1]}: it is another network"
+                f"weights: {name} is of shape {shapes[0]} in {pooled.file or pooled.name}, and {pooled.architecture} has "
+                f"{shapes[1]}: it is another network"
             )
         copied[name] = weights[name]
     return copied

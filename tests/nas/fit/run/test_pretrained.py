@@ -88,8 +88,8 @@ def few_trainings(monkeypatch):
     """Networks at the smallest side, each tuned for one epoch: a search ends before its time does."""
     every_network = PretrainedSpace.every_network
 
-    def at_the_smallest_side(space):
-        rows = every_network(space)
+    def at_the_smallest_side(space, *, is_small=False):
+        rows = every_network(space, is_small=is_small)
         return rows[rows[:, 1] == rows[:, 1].min(initial=9)]
 
     monkeypatch.setattr(PretrainedSpace, "every_network", at_the_smallest_side)
