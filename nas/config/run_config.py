@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
@@ -16,7 +17,7 @@ from edgenas_core.types.task import Task
 from edgenas_core.types.units import memory_parts, milliseconds
 from latency.base import LatencyConfig, LatencyOracle, OnSeveralDevices
 from latency.models.confidence import MOST_CONFIDENCE
-from latency.models.microcontrollers import is_chip
+from latency.models.microcontrollers import chips, is_chip
 from latency.probe.address import addresses
 from latency.probe.settings import BoardPrecision
 from nas.config.limits import limits_of
@@ -304,7 +305,17 @@ def oracle_of(config: RunConfig, limit_ms: float, space: SearchSpace, task: Task
       UserError: if it cannot answer for this device.
     """
     config.latency.require_limit(limit_ms)
-    oracle = config.latency.build(_device(config, space), space, task)
+    device = _device(config, space)
+    try:
+        oracle = config.latency.build(device, space, task)
+    except UserError as error:
+        near = () if is_chip(device) else get_close_matches(device, chips())
+        if not near:
+            raise
+        raise UserError(
+            f"device={device} is not known; of modelled microcontrollers the nearest are {', '.join(near)}; `python -m nas.data "
+            f"list` has all"
+        ) from error
     if config.RAM is not None and "+" in config.RAM and hasattr(oracle, "with_fast_memory"):
         oracle = oracle.with_fast_memory(memory_parts("RAM", config.RAM)[0])
     if config.E is not None and isinstance(oracle, OnSeveralDevices):

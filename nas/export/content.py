@@ -90,7 +90,8 @@ def fill(
     written = _write(folder, subject, config)
     if INT8_TFLITE in written.files:
         one = np.asarray(written.inputs[:1], np.float32)
-        written.notes.extend(write_sketch(folder, written.files[INT8_TFLITE], subject.arch, one))
+        tflite, space = written.files[INT8_TFLITE], subject.space.name
+        written.notes.extend(write_sketch(folder, tflite, space, subject.arch, one))
     comparison, errors = _compare(folder, written, config)
     accuracies, sample_right, probabilities = _evaluate(written, config, tell)
     sample = write_scripts(

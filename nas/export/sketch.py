@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -116,12 +117,12 @@ with your board's start-up code and a `puts` that reaches the serial port. Cores
 
 Then, with the board at a port or its output in a file:
 
-    python -m nas.measure space=... serial=/dev/ttyACM0 out=measured
+    python -m nas.measure {space} serial=/dev/ttyACM0 out=measured
 """
 
 
 def write_sketch(
-    folder: Path, tflite: bytes, name: str, image: Float32[ndarray, "1 c h w"]
+    folder: Path, tflite: bytes, space: str, name: str, image: Float32[ndarray, "1 c h w"]
 ) -> list[str]:
     """Write `board/` with the network, an image and what LiteRT answers to it; returns notes for the card.
 
@@ -137,7 +138,8 @@ def write_sketch(
     shutil.copyfile(Path(__file__).parent / "on_board" / "board.ino", board / "board.ino")
     header = _header(tflite, name, graph, kinds, *answered(tflite, image))
     (board / "network.h").write_text(header, encoding="utf-8")
-    (board / "README.md").write_text(_ABOUT.format(name=name), encoding="utf-8")
+    about = _ABOUT.format(name=name, space=shlex.quote(f"space={space}"))
+    (board / "README.md").write_text(about, encoding="utf-8")
     return []
 
 

@@ -229,22 +229,27 @@ class MicroGraph:
         return kernels, file + 28 * sum(channels)  # int32 biases, two scales each
 
     def activations(self, spilled: Iterable[int] = ()) -> int:
-        """Bytes of the arena that hold activations, the largest placed first, at the lowest free address.
+        """Bytes of the arena that hold activations.
 
         Those that are `spilled`, by their numbers, lie elsewhere.
         """
         away = {*spilled}
-        buffers = [buffer for buffer in self._buffers() if buffer[1] not in away]
-        placed: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]  # address, end, first and last
-        for size, first, until in sorted(buffers, key=lambda buffer: (-buffer[0], -buffer[1])):
-            address = 0
-            for start, end, born, dead in placed:
-                if born <= until and first <= dead:
-                    if start - address >= size:
-                        break
-                    address = max(address, end)
-            insort(placed, (address, address + size, first, until))
-        return max(end for _, end, _, _ in placed)
+        return _placed([buffer for buffer in self._buffers() if buffer[1] not in away])
+
+    def activations_in_cube_ai(self) -> int:
+        """Bytes of activations in ST's tool, which lays the output of a 1x1 convolution over an input that is read no more.
+
+        A rule that was read off published figures of MobileNets; ST does not document it.
+        """
+        buffers, most = self._buffers(), 0
+        for number, each in enumerate(self.operations):
+            taken = sum(size for size, first, until in buffers if first <= number <= until)
+            read = each.inputs[0] if each.inputs else IMAGE
+            under, over = buffers[read - IMAGE], buffers[number - IMAGE]
+            if each.kind == "CONV_2D" and each.kernel == 1 and under[2] == number and read != IMAGE:
+                taken -= min(under[0], over[0])
+            most = max(most, taken)
+        return most
 
     def _buffers(self) -> list[tuple[int, int, int]]:
         """Of each activation its bytes, and the operations that write it and read it last."""
@@ -315,6 +320,20 @@ def _kind_of_product(operation: Operation) -> str:
     return "pointwise" if operation.kernel == 1 else "dense"
 
 
+def _placed(buffers: Iterable[tuple[int, int, int]]) -> int:
+    """Bytes that buffers take together, the largest placed first, at the lowest free address."""
+    placed: list[tuple[int, int, int, int]] = [(0, 0, 0, 0)]  # address, end, first and last
+    for size, first, until in sorted(buffers, key=lambda buffer: (-buffer[0], -buffer[1])):
+        address = 0
+        for start, end, born, dead in placed:
+            if born <= until and first <= dead:
+                if start - address >= size:
+                    break
+                address = max(address, end)
+        insort(placed, (address, address + size, first, until))
+    return max(end for _, end, _, _ in placed)
+
+
 def memory_of(activations: Iterable[int], held: Iterable[tuple[int, int]]) -> tuple[int, int]:
     """RAM and flash of parts that follow one another: the largest activations, and what each part holds."""
     kernels, file = zip(*held, strict=True)
@@ -326,21 +345,28 @@ def split_ram(graphs: Sequence[MicroGraph], fast: float) -> tuple[int, int]:
 
     What kernels keep is in the fast one; activations are where `MicroGraph.spilled` puts them.
     """
-    kept = sum(graph.held()[0] for graph in graphs) + _INTERPRETER
+    kept, room = _kept_and_room(graphs, fast)
     here = slow = 0
     for graph in graphs:
-        away = graph.spilled(max(0.0, fast - kept))
+        away = graph.spilled(room)
         here = max(here, graph.activations(away))
         others = {*range(IMAGE, len(graph.operations))} - {*away}
         slow = max(slow, graph.activations(others))
     return kept + here, slow
 
 
-def work_of(graphs: Iterable[MicroGraph], fast: float) -> dict[str, float]:
-    """The work of parts that follow one another, and the bytes that spill, as `WORK` has them."""
+def work_of(graphs: Sequence[MicroGraph], fast: float) -> dict[str, float]:
+    """The work of parts that follow one another, and the bytes that spill, as `WORK` and `split_ram` have them."""
+    _, room = _kept_and_room(graphs, fast)
     total: defaultdict[str, float] = defaultdict(float)
     for graph in graphs:
         for name, amount in graph.work().items():
             total[name] += amount
-        total["spilled"] += sum(graph.spilled(fast).values()) / 1e6
+        total["spilled"] += sum(graph.spilled(room).values()) / 1e6
     return total
+
+
+def _kept_and_room(graphs: Sequence[MicroGraph], fast: float) -> tuple[int, float]:
+    """Bytes that kernels keep of a fast memory, and those that are left for activations."""
+    kept = sum(graph.held()[0] for graph in graphs) + _INTERPRETER
+    return kept, max(0.0, fast - kept)

@@ -32,7 +32,8 @@ def written(folder, monkeypatch, tflite=b"\x00TFL3\xff" * 20, made=None):
     monkeypatch.setattr(sketch, "graph_of_file", lambda _: made or graph())
     answers = np.array([[[[7], [-128]]]], np.int8), np.array([[-3, 127]], np.int8)
     monkeypatch.setattr(sketch, "answered", lambda *_: answers)
-    return sketch.write_sketch(folder, tflite, 'side=32 "wide"', np.zeros((1, 1, 1, 2), np.float32))
+    image = np.zeros((1, 1, 1, 2), np.float32)
+    return sketch.write_sketch(folder, tflite, "my space", 'side=32 "wide"', image)
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")

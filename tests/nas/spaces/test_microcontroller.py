@@ -10,7 +10,7 @@ from torch import nn
 from edgenas_core.types.errors import UserError
 from nas.config.limits import limits_of
 from nas.spaces.base import ChoiceSpace
-from nas.spaces.microcontroller import IMAGE, MicroGraph, split_ram
+from nas.spaces.microcontroller import IMAGE, MicroGraph, split_ram, work_of
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
 from nas.spaces.residual import SPACE as RESIDUAL
 from nas.spaces.residual import _Block
@@ -111,6 +111,19 @@ def test_the_largest_activations_at_the_busiest_operation_spill_and_no_others():
     assert graph.spilled(4000.0) == {wide: 6400}
     assert fast <= 7000 < alone
     assert slow == 6400
+    # The time counts what the memories count: kernels keep a part of the fast one, too.
+    assert work_of([graph], 7000.0)["spilled"] == slow / 1e6
+    assert work_of([graph], float(alone))["spilled"] == 0
+
+
+def test_in_cube_ai_a_pointwise_convolution_lies_over_an_input_that_is_read_no_more():
+    graph = MicroGraph(160)
+    first = graph.add("CONV_2D", IMAGE, elements=640, weights=9, channels=4, kernel=9)
+    wide = graph.add("CONV_2D", first, elements=1280, weights=16, channels=8)
+    graph.add("DEPTHWISE_CONV_2D", wide, elements=320, weights=72, channels=8, kernel=9)
+
+    assert graph.activations_in_cube_ai() == 1280 + 320
+    assert graph.activations() == 1280 + 640
 
 
 def test_two_memories_limit_the_sum_where_each_holds_its_part():

@@ -27,7 +27,13 @@ from nas.fit.starts.fine_tuning.trial import (
 )
 from nas.fit.starts.pretrained.hub import hub_answers
 from nas.fit.starts.pretrained.pool import PooledNetwork, folder_pool, hub_pool, pool_text
-from nas.fit.starts.pretrained.space import SIDES, TUNING, PretrainedSpace, pretrained_space
+from nas.fit.starts.pretrained.space import (
+    SIDES,
+    SMALL_SIDES,
+    TUNING,
+    PretrainedSpace,
+    pretrained_space,
+)
 from nas.fit.starts.pretrained.weights import with_static_padding
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.trial import proxy_batch
@@ -75,6 +81,35 @@ def test_rows_are_networks_at_sides_tuned_to_depths(space):
     assert len(rows) == 2 * len(SIDES)
     assert {space.describe(row)[2] for row in rows} == {TUNING[-1]}
     assert space.parse(space.text(rows[3])).tolist() == rows[3].tolist()
+
+
+@pytest.mark.parametrize(("lacks", "stages"), [("", 7), ("-and-1-stage", 6), ("-and-2-stages", 5)])
+def test_a_cut_network_has_the_first_blocks_of_the_file_and_takes_less(
+    space, tmp_path, lacks, stages
+):
+    stored, task = written(tmp_path).state_dict(), Task("own", 3, 112)
+    text = f"network=test_efficientnet-without-head{lacks} side=112 tuning=stage"
+    row, whole = space.parse(text), space.parse("network=test_efficientnet side=96 tuning=stage")
+
+    network = space.start(row, task)
+
+    assert len(network.blocks) == len(space.start(whole, task).blocks) - 7 + stages
+    assert not any(name.startswith(("conv_head", "bn2")) for name in network.state_dict())
+    for name, values in network.state_dict().items():
+        if not name.startswith("classifier"):
+            assert torch.equal(values, stored[name]), name
+    assert network.eval()(torch.zeros(2, 3, 112, 112)).shape == (2, 3)
+    assert {*space.tuned(network, row)} >= {"classifier.weight"}
+    assert space.costs(row, task)["parameters"] < space.costs(whole, task)["parameters"]
+
+
+def test_cut_networks_and_small_sides_are_for_small_memories(space):
+    usual, small = space.every_network(), space.every_network(is_small=True)
+
+    assert {space.pooled(row).stages_cut for row in usual} == {None}
+    assert {space.pooled(row).stages_cut for row in small} == {None, 0, 1, 2}
+    assert {space.side(row) for row in small} == {*SIDES, *SMALL_SIDES}
+    assert "3 cut ones" in space.candidates
 
 
 def test_the_depth_of_tuning_changes_no_layer(space):
