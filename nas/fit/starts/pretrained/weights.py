@@ -110,10 +110,16 @@ def with_static_padding(
         module.register_forward_pre_hook(lambda _module, inputs, name=name: note(name, inputs[0]))
         for name, module in dynamic.items()
     ]
+    # Normalisations change no shape, and are slow on torch's device `meta`.
+    norms = [each for each in network.modules() if isinstance(each, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.forward = nn.Identity().forward  # type: ignore[method-assign]
     was_training = network.training
     with torch.no_grad():
         network.eval()(torch.zeros(1, *(shape or (3, side, side))))
     network.train(was_training)
+    for norm in norms:
+        del norm.forward
     for hook in hooks:
         hook.remove()
     for name, module in dynamic.items():
