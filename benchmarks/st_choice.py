@@ -93,15 +93,16 @@ def recipe(photos, weights, out, seed, epochs="40"):
     pretrained = load_file(Path(weights) / "mobilenetv2_035.tf_128.safetensors")
     body = {k: v for k, v in pretrained.items() if not k.startswith("classifier.")}
     network.load_state_dict(body, strict=False)
-    network.train()
-    pixels = torch.from_numpy(prepare(images.train, images, SIDE, slice(None)))
-    labels = torch.from_numpy(np.array(images.train.labels))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    network.to(device).train()
+    pixels = torch.from_numpy(prepare(images.train, images, SIDE, slice(None))).to(device)
+    labels = torch.from_numpy(np.array(images.train.labels)).to(device)
     optimiser = torch.optim.Adam(network.parameters(), RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, int(epochs))
     for epoch in range(int(epochs)):
-        for chosen in torch.randperm(len(pixels)).split(BATCH):
-            batch = pixels[chosen]
-            batch = torch.where(torch.rand(len(batch), 1, 1, 1) < 0.5, batch.flip(3), batch)
+        for chosen in torch.randperm(len(pixels)).to(device).split(BATCH):
+            batch, mirrored = pixels[chosen], torch.rand(len(chosen), 1, 1, 1) < 0.5
+            batch = torch.where(mirrored.to(device), batch.flip(3), batch)
             shift = torch.randint(-12, 13, (2,)).tolist()
             loss = nn.functional.cross_entropy(network(batch.roll(shift, (2, 3))), labels[chosen])
             optimiser.zero_grad()
@@ -109,7 +110,7 @@ def recipe(photos, weights, out, seed, epochs="40"):
             optimiser.step()
         schedule.step()
         print(f"epoch {epoch + 1} of {epochs}: loss {loss.item():.3f}", flush=True)
-    save_file(network.state_dict(), Path(out) / f"recipe-{seed}.safetensors")
+    save_file(network.cpu().state_dict(), Path(out) / f"recipe-{seed}.safetensors")
 
 
 def tflite_of_recipe(images, weights):

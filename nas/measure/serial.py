@@ -5,6 +5,7 @@ The lines are read as text; nothing that a board or a file sends is executed.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import os
@@ -23,7 +24,7 @@ from rich.console import Console
 
 from edgenas_core.command.console import say
 from edgenas_core.files.atomic_file import write_whole
-from edgenas_core.files.safe_file import read_text
+from edgenas_core.files.safe_file import read_bytes
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
 from latency.models.calibration import read_timed
@@ -38,8 +39,11 @@ PROBES = "probes.csv"
 _OURS = re.compile(r"edgenas (?:us=|failed)")
 """What a line of the sketch begins with; a pasted prompt or command has other words after the name."""
 _TIME = re.compile(
-    r"edgenas us=(?P<us>\d{1,10}) arena=(?P<arena>\d{1,12}) runs=\d+ largest_difference=(?P<apart>\d{1,3}) network=(?P<arch>.+)"
+    r"edgenas us=(?P<us>\d{1,10}) arena=(?P<arena>\d{1,12}) runs=\d+ largest_difference=(?P<apart>\d{1,3}) network=(?P<arch>.+)",
+    re.ASCII,
 )
+_NOISE = re.compile("\x1b\\[[0-9;]*[A-Za-z]|[\x00-\x1f\x7f\ufffd]")
+"""Colours of terminals, control characters, and what is no text: a board's start-up and its line leave them."""
 _MOST_BYTES = 1 << 20
 _WAIT_S = 60.0
 _SLOWEST_US = 100_000_000
@@ -110,7 +114,8 @@ def read_times(lines: Iterable[str], named: str) -> tuple[list[BoardTime], int]:
     """
     times: dict[str, BoardTime] = {}
     others = 0
-    for number, line in enumerate(lines, 1):
+    for number, received in enumerate(lines, 1):
+        line = _NOISE.sub("", received)
         begun = _OURS.search(line)
         if begun is None:
             others += bool(line.strip())
@@ -150,7 +155,9 @@ def _lines(serial: str) -> Iterator[str]:
             f"serial={serial}: there is no such port or file; a port is as /dev/ttyACM0, elsewhere paste the log into a file"
         ) from error
     if not stat.S_ISCHR(mode):
-        yield from read_text(path, _MOST_BYTES).splitlines()
+        content = read_bytes(path, _MOST_BYTES)
+        is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        yield from content.decode("utf-16" if is_utf16 else "utf-8", "replace").splitlines()
         return
     with _port(path) as port:
         yield from lines_of_port(port)

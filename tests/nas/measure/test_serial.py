@@ -82,6 +82,19 @@ def test_lines_that_are_no_times_are_refused(text, line):
         read_times(text.splitlines(), "log.txt")
 
 
+@pytest.mark.parametrize(
+    "noise", [b"\x80\xc1 boot\r\n%s\r\n", b"\x00\x00%s\x00\n", b"\x1b[0;32mI (312): %s\x1b[0m\n", b"12:01:03.123 -> %s\x07"]
+)  # fmt: skip
+def test_noise_of_a_port_around_a_time_is_left_out(tmp_path, noise):
+    log = tmp_path / "log.txt"
+    line = b"edgenas us=94312 arena=241234 runs=21 largest_difference=0 network=stride=1 kernel=3"
+    log.write_bytes(noise % line)
+
+    ((time,), _) = read_times(serial._lines(str(log)), "log.txt")
+
+    assert (time.arch, time.ms) == ("stride=1 kernel=3", 94.312)
+
+
 def test_a_pasted_prompt_and_command_are_other_lines():
     prompt = "me@pc:~/edgenas $ edgenas export formats=[tflite]"
 
