@@ -255,9 +255,7 @@ def width(rows: Sequence[Row], residuals: Float64[ndarray, " n"]) -> float:
     return max(float(np.quantile(np.abs(residuals[families == each]), 0.9)) for each in {*families})
 
 
-def beyond_others(
-    rows: Sequence[Row], residuals: Float64[ndarray, " n"]
-) -> Float64[ndarray, " n"]:
+def beyond_others(rows: Sequence[Row], residuals: Float64[ndarray, " n"]) -> Float64[ndarray, " n"]:
     """Of each row its error as a multiple of the half interval that the other families give."""
     multiples = np.empty(len(rows))
     for family in {row.family for row in rows}:
