@@ -70,7 +70,11 @@ def not_faster_in_int8(latencies: Mapping[ExportForm, Latency]) -> Iterator[str]
         low, high = latency.median_interval_ms
         fp32_low, fp32_high = fp32.median_interval_ms
         times = f"{latency.median_ms:.3f} ms against {fp32.median_ms:.3f} ms"
-        if low > fp32_high:
+        if latency.doubts or fp32.doubts:
+            yield (
+                f"whether {form.file} is faster than fp32 on {latency.board} is not known: {times}, but these times are marked unreliable"
+            )
+        elif low > fp32_high:
             yield f"{form.file} is slower than fp32 on {latency.board}: {times}; use the fp32 file there"
         elif high >= fp32_low:
             yield f"{form.file} and fp32 take equally long on {latency.board}: {times}"

@@ -319,9 +319,10 @@ class Answer:
             figures += [KeyFigure(f"trials within {self.label}", share, self._space)]
         if summary.mode_gap is not None:
             gap = max(summary.mode_gap, 0.0)
-            at = "at" if gap == 0 else "below"
-            note = f"its most likely architecture is {at} the best reward"
-            figures.append(KeyFigure("final policy", f"{gap:.4f}", note))
+            value = "the best reward" if gap == 0 else f"{gap:.2g} below the best reward"
+            figures.append(
+                KeyFigure("final policy", value, "reward of its most likely architecture")
+            )
         figures += [
             KeyFigure(f"times {kind.name}", f"{count:,}", _WHY_FLAGGED[kind], Tone.bad)
             for kind, count in summary.flagged.items()

@@ -150,7 +150,7 @@ class TrainingJob:
         if isinstance(subject.images, LearnerData):
             augmentation = "batches of the learner"
         self._say(
-            f"{subject.arch} on {subject.images.title}: {epochs_text(self._start.planned or recipe.epochs)} of "
+            f"{subject.arch} on {subject.images.title}: {self._length(recipe)} of "
             f"{recipe.name} ({augmentation}) on {self._device}, into "
             f"{subject.folder}"
         )
@@ -164,6 +164,11 @@ class TrainingJob:
         except DivergedTrainingError as error:
             raise UserError(f"{error}; choose another recipe= or seed=") from error
         return self._write(recipe, trained)
+
+    def _length(self, recipe: Recipe) -> str:
+        """Number of epochs, an estimate where a time ends them."""
+        planned = self._start.planned
+        return epochs_text(recipe.epochs) if planned is None else f"about {epochs_text(planned)}"
 
     def _within_hours(self, recipe: Recipe) -> Recipe:
         """The recipe with as many epochs as the time allows; an interrupted training keeps its number."""
@@ -204,7 +209,10 @@ class TrainingJob:
                 broadcast_first((ends_s + late_s - tested_s - time.monotonic()) / epoch.seconds)
             )
 
-        with TrainingProgress(self._console, tensorboard, recipe.epochs, done, images) as progress:
+        is_timed = not math.isinf(ends_s)
+        with TrainingProgress(
+            self._console, tensorboard, recipe.epochs, done, images, is_timed=is_timed
+        ) as progress:
             options = TrainingOptions(
                 seed=self._config.seed,
                 evaluate_every=recipe.epochs if is_judged_late else 1,
@@ -212,7 +220,7 @@ class TrainingJob:
                 continues=self._start.continues,
                 keeps_best=self._start.keeps_best,
                 on_epoch=progress,
-                epochs_left=None if math.isinf(ends_s) else left,
+                epochs_left=left if is_timed else None,
                 planned=self._start.planned,
                 teaching=self._start.teaching,
                 stop=lambda: broadcast_first(time.monotonic() + progress.epoch_s / 2) > ends_s,

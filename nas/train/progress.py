@@ -27,12 +27,17 @@ class TrainingProgress:
         epochs: int,
         done: int,
         data: TrainingData,
+        *,
+        is_timed: bool = False,
     ) -> None:
-        """Begins at the epoch after the `done` ones; without a folder there are no event files."""
+        """Begins at the epoch after the `done` ones; without a folder there are no event files.
+
+        Where a time ends the training, `is_timed`, the number of the last epoch is not shown: it is an estimate that changes.
+        """
         self._console, self._metric, self._items = console, data.metric, data.items
         self._events = None if tensorboard is None else EventFile(tensorboard, done=done)
         self._every = max(1, epochs // _LINES)
-        self._planned = epochs
+        self._is_timed = is_timed
         self._bar = progress_bar(console)
         self._task = self._bar.add_task("", total=epochs, completed=done)
         self.epoch_s = 0.0
@@ -48,12 +53,9 @@ class TrainingProgress:
             self._events.close()
 
     def _epoch_text(self, epoch: Epoch) -> str:
-        """The epoch's number, and that of the last one as far as it is known.
-
-        Where a time ends a training, the number of the last epoch is an estimate, which changes.
-        """
-        is_fixed = epoch.epochs == self._planned
-        return f"epoch {epoch.number:>3} of {'' if is_fixed else 'about '}{epoch.epochs}"
+        """The epoch's number, and that of the last one where it is fixed."""
+        last = "" if self._is_timed else f" of {epoch.epochs}"
+        return f"epoch {epoch.number:>3}{last}"
 
     def __call__(self, epoch: Epoch) -> None:
         """Show an epoch."""

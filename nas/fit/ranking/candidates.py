@@ -323,8 +323,8 @@ def _fitted(
     prior = f" and predictions of {by_layers:,} by their layers" if by_layers else ""
     say(
         f"predicted latencies, from those of {len(timed):,} networks{prior}: median error {error:.1%} on those "
-        f"left out{doubt if error > _DOUBTFUL_ERROR else ''}; {-np.expm1(-margin):.1%} below T or more "
-        f"are considered"
+        f"left out{doubt if error > _DOUBTFUL_ERROR else ''}; those of at most "
+        f"{problem.limit_ms * np.exp(-margin):.3g} ms are considered"
     )
     return np.exp((expected + model.predict_ms(features))[:n]), margin
 

@@ -203,8 +203,8 @@ def test_the_policys_distance_from_its_best_is_a_figure():
 
     arrived, short = (Answer(replace(summary, mode_gap=gap)) for gap in (0.0, 0.0021))
 
-    assert figure(arrived, "final policy").value == "0.0000"
-    assert figure(short, "final policy").value == "0.0021"
+    assert figure(arrived, "final policy").value == "the best reward"
+    assert figure(short, "final policy").value == "0.0021 below the best reward"
 
 
 def test_a_network_for_several_devices_has_its_latency_on_each():
