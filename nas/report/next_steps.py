@@ -22,6 +22,24 @@ MOST_SHOWN = 20
 
 @final
 @dataclass(frozen=True)
+class Figure:
+    """A number, where it is from, and its 95 % interval where that is known."""
+
+    value: float
+    unit: str
+    kind: str  # measured, trained, forecast or predicted, and on what
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def points(self) -> str:
+        """A difference in points, with its interval."""
+        interval = "" if self.low is None else f" ({self.low:+.1f} to {self.high:+.1f})"
+        return f"{self.value:+.1f} points{interval}"
+
+
+@final
+@dataclass(frozen=True)
 class DoubtfulLabel:
     """An image whose label is likely another class."""
 
@@ -35,12 +53,10 @@ class DoubtfulLabel:
 @final
 @dataclass(frozen=True)
 class MorePhotos:
-    """What further training images are expected to bring, in points of accuracy."""
+    """What further training images are expected to bring."""
 
     photos: int
-    points: float
-    low: float  # 95 %, bootstrap over the images that the curve was judged on
-    high: float
+    points: Figure
 
 
 @final
@@ -49,9 +65,8 @@ class OtherNetwork:
     """A network that another limit would give."""
 
     arch: str
-    latency_ms: float
-    points: float  # accuracy less the winner's, after trainings of one length
-    rests_on: str
+    latency: Figure
+    points: Figure  # accuracy less the winner's
 
 
 @final
@@ -59,16 +74,14 @@ class OtherNetwork:
 class NextSteps:
     """Advice after a fit; a step that could not be computed is None or empty, and `left_out` says why."""
 
-    accuracy: float  # of the winner on the test images
+    accuracy: Figure  # of the winner on the test images
     test_photos: int
-    wrong_of_100: tuple[float, float]  # 95 %, Wilson's
-    wrong_of_100_with_4_times: tuple[float, float]  # as many test photos
+    wrong_of_100: Figure
+    wrong_of_100_with_4_times: Figure  # as many test photos
     model: str  # that the cross-fits are by
     doubtful: tuple[DoubtfulLabel, ...]
-    grouped: tuple[
-        int, int
-    ]  # photos that are nearly equal to another or share its group, and groups
-    without_groups: float | None  # points that accuracy would look better by if they were split
+    grouped: tuple[int, int]  # photos that are nearly equal to another or share its group; groups
+    without_groups: Figure | None  # how much better accuracy would look if they were split
     more: tuple[MorePhotos, ...]
     needy: str | None  # class that gains most
     faster: OtherNetwork | None
@@ -77,38 +90,39 @@ class NextSteps:
 
     def sentences(self) -> Iterator[str]:
         """The advice, a sentence or two each."""
-        low, high = self.wrong_of_100
-        nearer = "{:.0f} to {:.0f}".format(*self.wrong_of_100_with_4_times)
+        wrong, nearer = self.wrong_of_100, self.wrong_of_100_with_4_times
         yield (
-            f"Good enough? Of 100 such photos {low:.0f} to {high:.0f} will get a wrong answer (95 %, from "
-            f"{self.test_photos:,} test photos); {4 * self.test_photos:,} test photos would make it {nearer}."
+            f"Good enough? Of 100 such photos, expect {wrong.low:.0f} to {wrong.high:.0f} wrong answers (95 %). With "
+            f"{4 * self.test_photos:,} test photos instead of {self.test_photos:,}, this would be known as {nearer.low:.0f} to "
+            f"{nearer.high:.0f}."
         )
         if self.doubtful:
             yield (
-                f"Labels: {len(self.doubtful):,} photos look as if they belong to another class; look at the first ones "
-                f"below, move those that are wrong, and fit again."
+                f"Labels: {len(self.doubtful):,} photos look as if they belong to another class. Look at the first "
+                f"ones, move those that are wrong into the right folder, and fit again."
             )
         if self.more:
-            gains = " and ".join(
-                f"{each.points:+.1f} points [{each.low:.1f}, {each.high:.1f}] with {each.photos:,} more"
-                for each in self.more
-            )
-            where = f", most in class {self.needy}" if self.needy else ""
-            yield f"More photos: expect {gains}{where}; a forecast from nested parts of your photos by {self.model}."
+            gains = "; ".join(f"{each.photos:,} more: {each.points.points}" for each in self.more)
+            where = f" Class {self.needy} gains most." if self.needy else ""
+            yield f"More photos: {gains}, a forecast.{where}"
         if self.grouped[0]:
             looked = ""
             if self.without_groups is not None:
-                looked = f"; split apart, accuracy would have looked {self.without_groups:+.1f} points better than it is"
+                looked = (
+                    f" If they were split apart, accuracy would look {self.without_groups.value:+.1f} points better than it "
+                    f"is."
+                )
             yield (
-                f"Copies: {self.grouped[0]:,} photos in {self.grouped[1]:,} groups are nearly equal or of one group, and "
-                f"stayed in one split each{looked}."
+                f"Copies: {self.grouped[0]:,} photos are nearly equal to another or share its group "
+                f"(groups: {self.grouped[1]:,}); each group stayed in one split.{looked}"
             )
-        for title, other in (("Faster", self.faster), ("A larger limit", self.beyond)):
+        for title, other in (("Faster", self.faster), ("Slower", self.beyond)):
             if other is not None:
                 yield (
-                    f"{title}: {other.latency_ms:.3g} ms for {other.points:+.1f} points, `{other.arch}`; {other.rests_on}."
+                    f"{title}: `{other.arch}` takes {other.latency.value:.3g} ms, {other.points.points} "
+                    f"({other.points.kind})."
                 )
-        yield from (f"Not computed: {reason}." for reason in self.left_out)
+        yield from self.left_out
 
 
 def next_section(steps: NextSteps, images: TrainingData) -> Section:
@@ -118,11 +132,11 @@ def next_section(steps: NextSteps, images: TrainingData) -> Section:
         shown = [
             (
                 picture_address(pixels_at(images, each.position)),
-                f"{each.file}: {each.given}, or {each.likely}? ({each.probability:.0%} {each.given})",
+                f"{each.file}: {each.given}, or {each.likely}?",
             )
             for each in steps.doubtful[:MOST_SHOWN]
         ]
-        caption = f"Given class, likely class, and the probability of the given one by {steps.model} that has not learnt the photo."
+        caption = f"File, the class of its folder, and the class that {steps.model} takes it for after learning other photos."
         parts.append(Pictures("Doubtful labels", shown, caption))
     return Section("What to do next", parts)
 
@@ -136,7 +150,7 @@ def pixels_at(images: ImageSet, position: int) -> object:
     raise IndexError(position)
 
 
-def wrong_of_100(accuracy: float, photos: int) -> tuple[float, float]:
-    """Wrong answers among 100 photos, 95 % interval of the accuracy."""
+def wrong_of_100(accuracy: float, photos: int, kind: str) -> Figure:
+    """Wrong answers among 100 photos, with the 95 % interval of the accuracy."""
     low, high = wilson_interval(accuracy, photos)
-    return 100 * (1 - high), 100 * (1 - low)
+    return Figure(100 * (1 - accuracy), "of 100 photos", kind, 100 * (1 - high), 100 * (1 - low))

@@ -113,7 +113,7 @@ def frozen_result(
     weight, bias = layers[int(np.argmin(surprises))]
     every, labels = np.concatenate([x, judge]), np.concatenate([y, truth])
     return FrozenResult(
-        _left_out(every[:_MOST_JUDGED], labels[:_MOST_JUDGED]),
+        left_out_accuracy(every[:_MOST_JUDGED], labels[:_MOST_JUDGED]),
         (weight / scale).astype(np.float32),
         (bias - (weight / scale) @ mean).astype(np.float32),
     )
@@ -130,7 +130,7 @@ def pixel_accuracy(images: Images) -> float:
     )
     values = cells.mean((2, 4), dtype=np.float32).reshape(count, -1)
     scaled = (values - values.mean(0)) / (values.std() + 1e-6)
-    return _left_out(scaled, np.asarray(images.labels[:_MOST_PIXELS], np.int64))
+    return left_out_accuracy(scaled, np.asarray(images.labels[:_MOST_PIXELS], np.int64))
 
 
 def _surprise(logits: Float32[ndarray, "n classes"], labels: Int64[ndarray, "n"]) -> float:
@@ -168,7 +168,7 @@ def _linear_layer(
     return layer.weight.detach().cpu().numpy(), layer.bias.detach().cpu().numpy()
 
 
-def _left_out(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
+def left_out_accuracy(features: Float32[ndarray, "n f"], labels: Int64[ndarray, "n"]) -> float:
     """Mean of the accuracies of ridge regression, on left-out images, and of nearest neighbours."""
     right = _by_ridge(features, labels)
     directions = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
