@@ -1,43 +1,44 @@
 """Claims: what a fit hands over beside its network is right.
 
     $ python -m benchmarks.handover labels --seeds 11 12 13 14 15
-    $ python -m benchmarks.handover photos --seeds 21 22 23 24 25 26 27 28 29 30
-    $ python -m benchmarks.handover none --seeds 31 32 33 34 35
+    $ python -m benchmarks.handover photos --cifar cifar10-jpeg.parquet --weights FOLDER --seeds 61 62 63 64 65 66 67 68 69 70
+    $ python -m benchmarks.handover none --cifar cifar10-jpeg.parquet --weights FOLDER --seeds 31 32 33 34 35
 
-All on made photos (synthetic), with seeds that chose nothing; `none --cifar <cifar10-jpeg.parquet>` on classes of CIFAR-10.
+Seeds that chose nothing. The labels are of made photos (synthetic), the others of photos of CIFAR-10 (`benchmarks.cifar_photos`).
 
 labels: 5 % of the labels of a set are swapped; the share of swapped ones among the 20 doubtful labels that are shown.
-photos: the forecast of twice as many training photos against a network that is trained on them, of the same recipe and judged on 600
-photos.
-none: expected calibration error of the fp32 and the int8 file on the test images, and how well the calibrated probability tells classes
-that were learnt from two that were not (AUROC), with the rate of false alarms.
+photos: the forecast of 300 more photos beside 300, against a linear layer on frozen features that has learnt all 600: the mean over four
+draws of these 300 more, judged on 3,000.
+none: a fit of 750 photos of five classes, and the files that it exports: expected calibration error on 5,000 other photos, and how well
+the files tell these from 500 photos of the other five classes (AUROC), with the rate of false alarms.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from sklearn.metrics import roc_auc_score
-from torch import nn
-from torch.nn import functional
 
+import edgenas
+from benchmarks import cifar_photos
 from benchmarks.made_photos import write
-from edgenas_core.inference.formats.onnx_export import onnx_bytes
-from edgenas_core.inference.formats.onnx_quantisation import quantised
 from edgenas_core.inference.formats.onnx_session import OnnxSession
 from nas.export.accuracy import outputs_of_images
-from nas.export.int8 import calibration
-from nas.export.probabilities import probabilities_of, softened
+from nas.export.probabilities import calibration_error, error_by_chance, none_scores, softened
 from nas.fit.data.image_set import Images
 from nas.fit.data.open import open_images
-from nas.fit.run.advice import advise
-from nas.fit.training.cross_fits import cross_fits, doubtful, on_pixels
+from nas.fit.data.unlabelled import unlabelled_images
+from nas.fit.run.advice import more_photos
+from nas.fit.starts.fine_tuning.frozen import frozen_features
+from nas.fit.starts.fine_tuning.trial import PretrainedImages
+from nas.fit.starts.pretrained.space import pretrained_space
+from nas.fit.training.cross_fits import SHARES, cross_fits, doubtful, on_features, on_pixels
 from nas.fit.training.trained_folder import Judged
 
 SIDE = 32
@@ -60,54 +61,7 @@ def in_memory(images):
     return replace(images, train=train, valid=valid, test=test)
 
 
-def network(classes):
-    """Wider, deeper and trained for longer than the one that advises."""
-    layers, before = [], 3
-    for width, stride in ((32, 1), (32, 2), (64, 1), (64, 2), (128, 2)):
-        layers += [
-            nn.Conv2d(before, width, 3, stride, 1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(),
-        ]
-        before = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, classes))
-
-
-def prepared(images, pixels):
-    """Pixels as a network takes them."""
-    scaled = (pixels.astype(np.float32) / 255 - np.float32(images.mean)) / np.float32(images.sd)
-    return torch.from_numpy(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))
-
-
-def trained(images, pixels, labels, epochs=30):
-    """The network after a training with shifted and mirrored images."""
-    torch.manual_seed(0)
-    model, inputs = network(len(images.classes)), prepared(images, pixels)
-    truth, steps = torch.from_numpy(labels), epochs * -(-len(labels) // 32)
-    optimiser = torch.optim.AdamW(model.parameters(), 3e-3, weight_decay=0.05)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, 3e-3, steps + 1)
-    for _ in range(epochs):
-        for batch in torch.randperm(len(labels)).split(32):
-            if len(batch) < 2:
-                continue
-            shift = torch.randint(-3, 4, (2,)).tolist()
-            shown = torch.roll(inputs[batch], shift, (2, 3))
-            shown = shown.flip(3) if torch.rand(()) < 0.5 else shown
-            optimiser.zero_grad()
-            functional.cross_entropy(model(shown), truth[batch], label_smoothing=0.1).backward()
-            optimiser.step()
-            schedule.step()
-    return model.eval()
-
-
-def right(model, images, split):
-    """Whether each answer is right."""
-    with torch.no_grad():
-        parts = [model(batch).argmax(1) for batch in prepared(images, split.pixels).split(256)]
-    return torch.cat(parts).numpy() == split.labels
-
-
-def labels(seed):
+def labels(seed, chosen):  # noqa: ARG001 - made photos need no files
     """Swapped labels among the first 20 doubtful ones."""
     images = made(seed, 900)
     splits = (images.train, images.valid, images.test)
@@ -129,109 +83,114 @@ def labels(seed):
     )
 
 
-def photos(seed):
-    """The forecast against the truth."""
-    images = made(seed, 1500, share=0.2)
-    splits = (images.train, images.valid, images.test)
-    pixels = np.concatenate([split.pixels for split in splits])
-    truth = np.concatenate([split.labels for split in splits])
-    train, few = slice(0, 600), slice(0, 300)
-    judges = Images(pixels[900:], truth[900:])
-    half, whole = (
-        right(trained(images, pixels[part], truth[part]), images, judges).mean()
-        for part in (few, train)
+def photos(seed, chosen):
+    """The forecast of 300 more photos against a linear layer that has learnt them, on frozen features."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = cifar_photos.write(chosen.cifar, Path(name) / "set", seed, judges=600)
+        space = pretrained_space(str(chosen.weights.absolute()))
+        row = space.every_network()[0]
+        images = PretrainedImages(space, str(folder / "photos"))(row)
+        files = [sorted(folder.glob(f"{part}/*/*")) for part in ("photos", "outside_test")]
+        every = [*files[0], *files[1]]
+        labels = np.array([images.classes.index(file.parent.name) for file in every])
+        splits = [unlabelled_images(part, images) for part in files]
+        network = space.start(row, images.task)
+        features = np.concatenate(frozen_features(network, splits, images, torch.device("cpu")))
+    order = np.random.default_rng(seed).permutation(len(files[0]))
+    few, *further = np.split(order, 5)
+    classes, judges = len(images.classes), np.arange(len(order), len(labels))
+    learn = on_features(features, labels, classes)
+
+    def right_after(part):
+        return (learn(part, judges).argmax(1) == labels[judges]).mean()
+
+    half = right_after(few)
+    whole = np.mean([right_after(np.concatenate([few, more])) for more in further])
+    # The forecast sees 300 photos, and the accuracy of the model that has learnt them.
+    fits = cross_fits(
+        on_features(features[few], labels[few], classes), labels[few], np.arange(300), classes
     )
-    # A fit on 300 photos has 40 validation and 40 test images beside them.
-    seen = replace(
-        images,
-        train=Images(pixels[few], truth[few]),
-        valid=Images(pixels[600:640], truth[600:640]),
-        test=Images(pixels[640:680], truth[640:680]),
-    )
-    steps = advise(seen, Judged(float(half), 600), None, seconds=1e9)
-    more = steps.more[-1]
+    right = np.stack([fits.probabilities[share].argmax(1) == labels[few] for share in SHARES], 1)
+    *_, more = more_photos(right, 300, Judged(float(half), len(judges)))
     gained = 100 * (whole - half)
-    print(
-        f"seed {seed}: {half:.1%} of 300 photos, {whole:.1%} of 600: {gained:+.1f} points; forecast {more.points:+.1f} "
-        f"[{more.low:.1f}, {more.high:.1f}], {'within' if abs(gained - more.points) <= 1.5 else 'NOT within'} 1.5",
-        flush=True,
-    )
+    row = {
+        "seed": seed,
+        "right_of_300": half,
+        "right_of_600": whole,
+        "points": gained,
+        "forecast": more.points.value,
+        "low": more.points.low,
+        "high": more.points.high,
+        "is_near": bool(abs(gained - more.points.value) <= 1.5),
+    }
+    print(json.dumps(row), flush=True)
 
 
-def of_cifar(path, count=400):
-    """Six classes of CIFAR-10 as an image set, and the other four."""
-    import io  # noqa: PLC0415 - of one benchmark
-
-    from PIL import Image  # noqa: PLC0415 - loaded when needed
-
-    table = pq.read_table(path, columns=["split", "label", "jpeg"])
-    split, label = (np.array(table[name].to_pylist()) for name in ("split", "label"))
-    jpegs, rng = table["jpeg"], np.random.default_rng(0)
-
-    def drawn(name, classes, each):
-        at = np.concatenate(
-            [
-                rng.permutation(np.flatnonzero((split == name) & (label == k)))[:each]
-                for k in classes
-            ]
+def none(seed, chosen):
+    """Calibration, and classes that were not learnt, of the files that a fit exports."""
+    with tempfile.TemporaryDirectory() as name:
+        photos = cifar_photos.write(chosen.cifar, Path(name) / "set", seed, learnt=150, judges=1000)
+        weights = str(chosen.weights.absolute())
+        found = edgenas.fit(
+            data=str(photos / "photos"),
+            T=chosen.limit,
+            hours=chosen.seconds / 3600,
+            weights=weights,
+            out=f"{name}/runs",
+            export=True,
+            quiet=True,
         )
-        at = rng.permutation(at)
-        pixels = [np.asarray(Image.open(io.BytesIO(jpegs[int(i)].as_py()))) for i in at]
-        return Images(np.stack(pixels), label[at].astype(np.int64))
-
-    train, valid = drawn("train", range(6), 5 * count // 2), drawn("train", range(6), count // 4)
-    base = made(0, 60)
-    images = replace(base, train=train, valid=valid, test=drawn("test", range(6), count // 2))
-    mean, sd = ((train.pixels / 255).mean((0, 1, 2)), (train.pixels / 255).std((0, 1, 2)))
-    images = replace(images, mean=tuple(mean), sd=tuple(sd), classes=tuple("abcdef"))
-    return images, drawn("test", range(6, 10), count // 2)
-
-
-def none(seed, cifar=None):
-    """Calibration and unknown classes, in fp32 and int8."""
-    if cifar is None:
-        every = made(seed, 1200, share=0.2, classes=8)
-        keep = [
-            Images(split.pixels[split.labels < 6], split.labels[split.labels < 6])
-            for split in (every.train, every.valid, every.test)
-        ]
-        unknown = Images(
-            every.test.pixels[every.test.labels > 5], every.test.labels[every.test.labels > 5]
-        )
-        images = replace(
-            every, train=keep[0], valid=keep[1], test=keep[2], classes=every.classes[:6]
-        )
-    else:
-        images, unknown = of_cifar(cifar)
-    model = trained(images, np.asarray(images.train.pixels), images.train.labels)
-    fp32 = onnx_bytes(model, [prepared(images, images.train.pixels[:1])])
-    int8 = quantised(fp32, calibration(images, SIDE, 1))
-    for name, content in (("fp32", fp32), ("int8", int8)):
-        valid, test, other = (
-            outputs_of_images(OnnxSession(content), split, images, SIDE, 1)
-            for split in (images.valid, images.test, unknown)
-        )
-        found = probabilities_of(images, valid, test)
-        sure = [softened(each, found.temperature).max(1) for each in (test, other)]
-        auroc = roc_auc_score(np.repeat([1, 0], [len(test), len(other)]), np.concatenate(sure))
-        accuracy = (test.argmax(1) == images.test.labels).mean()
-        caught = (sure[1] < found.none_below).mean()
-        print(
-            f"seed {seed}, {name}: accuracy {accuracy:.1%} of {len(test)}, temperature {found.temperature:.2f}, calibration error "
-            f"{found.calibration_error:.3f} (95 % by chance: {found.error_by_chance:.3f}), AUROC {auroc:.3f}, false alarms {found.false_alarms:.1%}, unknown called none {caught:.1%}",
-            flush=True,
-        )
+        space = pretrained_space(weights)
+        row = space.parse(found.summary.best.arch)
+        images = PretrainedImages(space, str(photos / "photos"))(row)
+        inside, outside = sorted(photos.glob("outside_test/*/*")), sorted(photos.glob("other/*/*"))
+        labels = np.array([images.classes.index(file.parent.name) for file in inside])
+        judges = Images(unlabelled_images(inside, images).pixels, labels)
+        others = unlabelled_images(outside, images)
+        export = found.folder / "export"
+        about = json.loads((export / "preprocessing.json").read_text())
+        for file, known in about["probabilities"].items():
+            session = OnnxSession((export / file).read_bytes())
+            valid, test, other = (
+                outputs_of_images(session, split, images, about["side"], 1)
+                for split in (images.valid, judges, others)
+            )
+            answers = softened(test, known["temperature"])
+            alarms = none_scores(test, known["temperature"]) < known["none_below"]
+            caught = none_scores(other, known["temperature"]) < known["none_below"]
+            scores = np.concatenate(
+                [none_scores(test, known["temperature"]), none_scores(other, known["temperature"])]
+            )
+            row = {
+                "seed": seed,
+                "file": str(file),
+                "arch": found.summary.best.arch,
+                "accuracy": (test.argmax(1) == labels).mean(),
+                "temperature": known["temperature"],
+                "calibration_error": calibration_error(answers, labels),
+                "by_chance": error_by_chance(answers),
+                "auroc": roc_auc_score(np.repeat([1, 0], [len(test), len(other)]), scores),
+                "false_alarms": alarms.mean(),
+                "caught": caught.mean(),
+            }
+            print(json.dumps(row), flush=True)
+            if chosen.dump is not None:
+                outputs = {"valid": valid, "test": test, "other": other}
+                row |= {key: np.round(each, 4).tolist() for key, each in outputs.items()}
+                row |= {"valid_labels": images.valid.labels.tolist(), "labels": labels.tolist()}
+                (chosen.dump / f"none-{seed}-{file}.json").write_text(json.dumps(row))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("claim", choices=["labels", "photos", "none"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--cifar", type=Path, help="cifar10-jpeg.parquet, for none")
-    chosen = parser.parse_args()
+    parser.add_argument("--cifar", type=Path, help="cifar10-jpeg.parquet, for photos and none")
+    parser.add_argument("--weights", type=Path, help="folder of pretrained networks, for both")
+    parser.add_argument("--limit", default="8ms", help="of the fit of none")
+    parser.add_argument("--seconds", type=float, default=85, help="of the fit of none")
+    parser.add_argument("--dump", type=Path, help="folder for the outputs of none")
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    for number in chosen.seeds:
-        if chosen.claim == "none":
-            none(number, chosen.cifar)
-        else:
-            {"labels": labels, "photos": photos}[chosen.claim](number)
+    for number in arguments.seeds:
+        {"labels": labels, "photos": photos, "none": none}[arguments.claim](number, arguments)

@@ -109,6 +109,11 @@ def softened(
     return np.asarray(powers / powers.sum(1, keepdims=True))
 
 
+def none_scores(outputs: Float[ndarray, "n classes"], temperature: float) -> Float64[ndarray, "n"]:
+    """How sure each answer is: the probability of the likeliest class."""
+    return np.asarray(softened(outputs, temperature).max(1))
+
+
 def fitted_temperature(outputs: Float[ndarray, "n classes"], labels: Int64[ndarray, "n"]) -> float:
     """The temperature of the least cross-entropy (Guo et al., ICML 2017), between 0.05 and 20."""
     from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to import
