@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from omegaconf import MISSING, DictConfig, ListConfig, OmegaConf
@@ -49,11 +50,14 @@ class RunConfig:
         "docs/how-to/limit-energy-and-parameters.md.",
     )
     P: str | None = setting(None, "Limit on the parameters: 1M, 500k, 500000.")
-    RAM: str | None = setting(
+    RAM: Any = setting(
         None,
-        "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB; 256kB+8MB: a fast and a slow one.",
+        "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB; 256kB+8MB: a fast and a slow one; of "
+        "a fit also several, as of T.",
     )
-    flash: str | None = setting(None, "Limit on the size of that file: 1MB, or 1MB+16MB.")
+    flash: Any = setting(
+        None, "Limit on the size of that file: 1MB, or 1MB+16MB; of a fit also several."
+    )
     confidence: float = setting(
         0.95, "Share of the answers of predicted latencies that are truly within T."
     )
@@ -132,9 +136,9 @@ class Experiment:
         return {}
 
     @property
-    def smaller_limits_ms(self) -> tuple[float, ...]:
-        """Further limits that the run hands a network over for, the largest first."""
-        return ()
+    def limits_ms(self) -> tuple[float, ...]:
+        """Every T that the run has a network for, the largest first."""
+        return (self.problem.limit_ms,)
 
     @property
     def shows_front(self) -> bool:
@@ -145,6 +149,8 @@ class Experiment:
 _Config = TypeVar("_Config", bound=RunConfig)
 
 _MOST_LIMITS = 10
+_IN_SETS = ("T", "RAM", "flash")
+"""Limits that a fit takes lists of."""
 
 
 def limit_ms_of(composed: DictConfig) -> float:
@@ -153,25 +159,70 @@ def limit_ms_of(composed: DictConfig) -> float:
     Raises:
       UserError: if it has no unit, is out of range, or there are several.
     """
-    if isinstance(composed.T, ListConfig):
-        several = ",".join(str(each) for each in composed.T)
-        raise UserError(
-            f"T=[{several}] names several limits, and a search takes one: write -m T={several} for a "
-            f"search of each; nas.fit takes several"
-        )
+    for name in _IN_SETS:
+        if isinstance(composed[name], ListConfig):
+            several = ",".join(str(each) for each in composed[name])
+            raise UserError(
+                f"{name}=[{several}] names several limits, and a search takes one: write -m {name}={several} for a "
+                f"search of each; nas.fit takes several"
+            )
     return milliseconds(str(composed.T))
 
 
-def limits_ms_of(composed: DictConfig) -> list[float]:
-    """The time limits of `T=[2ms,4ms,8ms]`, or the one, in milliseconds, the largest first.
+def limit_sets_of(composed: DictConfig) -> list[dict[str, str]]:
+    """The sets of limits of a fit, the largest first: of `T=[2ms,8ms] RAM=[64kB,256kB]` T=8ms RAM=256kB, then T=2ms RAM=64kB.
+
+    One value counts for every set.
 
     Raises:
-      UserError: if there are none, or one has no unit, or is out of range.
+      UserError: if lists differ in length, a limit has no unit or is out of range, or of two sets neither is the larger.
     """
-    each = composed.T if isinstance(composed.T, ListConfig) else [composed.T]
-    if not 1 <= len(each) <= _MOST_LIMITS:
-        raise UserError(f"T={composed.T} names {len(each)} limits; take 1 to {_MOST_LIMITS}")
-    return sorted({milliseconds(str(text)) for text in each}, reverse=True)
+    named = {name: composed[name] for name in _IN_SETS if composed[name] is not None}
+    lists = {
+        name: [str(text) for text in value] if isinstance(value, ListConfig) else [str(value)]
+        for name, value in named.items()
+    }
+    # T, its half, its quarter.
+    handed = int(composed.get("networks_handed") or 1)
+    if handed > 1:
+        if max(map(len, lists.values())) > 1:
+            raise UserError(
+                f"networks_handed={handed} is for one limit; leave it out beside a list"
+            )
+        lists["T"] = [f"{milliseconds(lists['T'][0]) / 2**at:g}ms" for at in range(handed)]
+    # Lists of one length, and single values, which count for every set.
+    count = max(map(len, lists.values()))
+    for name, texts in lists.items():
+        if len(texts) not in {1, count} or not 1 <= count <= _MOST_LIMITS:
+            raise UserError(
+                f"{name}={composed[name]} names {len(texts)} limits where {count} are named; give each list as many, "
+                f"1 to {_MOST_LIMITS}, or one value for all"
+            )
+    sets = [{name: texts[at % len(texts)] for name, texts in lists.items()} for at in range(count)]
+    # From the largest to the smallest, each within the one before.
+    by_size = sorted(sets, key=_sizes, reverse=True)
+    for larger, smaller in pairwise(by_size):
+        if any(small > large for large, small in zip(_sizes(larger), _sizes(smaller), strict=True)):
+            raise UserError(
+                f"{_words(smaller)} is smaller than {_words(larger)} in one limit and larger in another; make a fit of each"
+            )
+    return [
+        each
+        for at, each in enumerate(by_size)
+        if at == 0 or _sizes(each) != _sizes(by_size[at - 1])
+    ]
+
+
+def _sizes(limits: Mapping[str, str]) -> list[float]:
+    """Milliseconds of T, and bytes of memories."""
+    return [
+        milliseconds(text) if name == "T" else float(sum(memory_parts(name, text)))
+        for name, text in limits.items()
+    ]
+
+
+def _words(limits: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={text}" for name, text in limits.items())
 
 
 def settings_object(composed: DictConfig, kind: type[_Config]) -> _Config:

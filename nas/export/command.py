@@ -16,6 +16,7 @@ from nas.export.config import ExportConfig, ExportFormat
 from nas.export.folder import filling, require_place
 from nas.export.searched import Which
 from nas.export.subject import subject_of
+from nas.report.handed_network import HandedNetwork
 from nas.spaces.registry import default_space
 
 _ABOUT = """
@@ -42,7 +43,7 @@ def export_run(
     console: Console,
     *,
     in_tflite: bool = False,
-    limit_ms: float | None = None,
+    handed: HandedNetwork | None = None,
 ) -> Path:
     """Export a network of a finished run by the defaults, within a command; returns the folder.
 
@@ -51,15 +52,15 @@ def export_run(
       which: best or optimum.
       console: prints what was made.
       in_tflite: write .tflite files, too.
-      limit_ms: instead of `which`, the network for a smaller limit, into `export-T2ms`.
+      handed: instead of `which`, the network for a smaller limit, into `export-T2ms`.
 
     Raises:
       UserError: as `export` does.
     """
     config = ExportConfig(run=str(run.absolute()), which=Which[which], space=default_space())
-    if limit_ms is not None:
-        config.which, config.T = None, f"{limit_ms:g}ms"
-        config.out = str(run.absolute() / f"export-T{limit_ms:g}ms")
+    if handed is not None:
+        config.which, config.arch = None, handed.arch
+        config.out = str(run.absolute() / handed.export_name)
     if in_tflite:
         config.formats = [ExportFormat.onnx, ExportFormat.tflite]
     return export(config, console)

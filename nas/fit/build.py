@@ -16,6 +16,7 @@ from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.plug_ins import how_to_install
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.task import Task
+from edgenas_core.types.units import milliseconds
 from latency.base import LatencyOracle
 from latency.devices.registry import find
 from latency.models.microcontrollers import is_chip
@@ -26,7 +27,7 @@ from nas.config.build import register
 from nas.config.run_config import (
     HERE,
     further_limits,
-    limits_ms_of,
+    limit_sets_of,
     live_settings,
     oracle_of,
     require_confidence,
@@ -57,6 +58,7 @@ from nas.spaces.base import SearchSpace, searched_part
 from nas.spaces.registry import default_space, space_named
 from nas.spaces.trusted_code import absolute, trust
 from nas.trials.executor import Workers
+from nas.trials.limits import LimitSet
 from nas.trials.problem import SearchProblem
 
 PRETRAINED, ELASTIC = "pretrained", "elastic"
@@ -136,8 +138,12 @@ def build_fit(composed: DictConfig) -> FitExperiment:
       UserError: if a value is out of its range, the data cannot be opened, or a source cannot answer.
     """
     share = share_of_network(composed.T)
-    limit_ms, *further_ms = limits_ms_of(composed) if share is None else [0.0]  # until it is timed
     config = settings_object(composed, FitConfig)
+    sets = [{"T": str(composed.T)}] if share is not None else limit_sets_of(composed)
+    config = replace(
+        config, RAM=sets[0].get("RAM", config.RAM), flash=sets[0].get("flash", config.flash)
+    )
+    limit_ms = 0.0 if share is not None else milliseconds(sets[0]["T"])  # 0 until it is timed
     data = data_text(
         config.data,
         config.task,
@@ -160,6 +166,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     if config.precision is BoardPrecision.int8:
         config = replace(config, export=True)  # which tells the accuracy of the int8 files
     config = with_precision(config)
+    _require_known(config, space)
     images = _opened(config, space)
     space = rehearsed(config, space, images)
     rule = _rule(config, space, images)
@@ -167,7 +174,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     if share is not None:
         limit_ms = limit_of_share(share, config, space, oracle)
         composed.T = f"{limit_ms:.4g}ms"  # a fit that is resumed has the same
-        (limit_ms,) = limits_ms_of(composed)
+        limit_ms = milliseconds(composed.T)
     space = searched_part(space, oracle)
     problem = SearchProblem(
         space,
@@ -179,7 +186,23 @@ def build_fit(composed: DictConfig) -> FitExperiment:
         config.confidence,
     )
     require_confidence(problem)
-    return FitExperiment(config, problem, images, rule, tuple(further_ms))
+    smaller = tuple(_limit_set(each, config, space, images.task) for each in sets[1:])
+    return FitExperiment(config, problem, images, rule, _texts(config, limit_ms), smaller)
+
+
+def _limit_set(
+    texts: Mapping[str, str], config: FitConfig, space: SearchSpace, task: Task
+) -> LimitSet:
+    """The limits of a further network; those that have no list are the same."""
+    named = replace(config, RAM=texts.get("RAM"), flash=texts.get("flash"))
+    return LimitSet(milliseconds(texts["T"]), further_limits(named, space, task), texts)
+
+
+def _texts(config: FitConfig, limit_ms: float) -> dict[str, str]:
+    """The largest limits as they are written in settings."""
+    memories = {"RAM": config.RAM, "flash": config.flash}
+    named = {name: str(text) for name, text in memories.items() if text is not None}
+    return {"T": f"{limit_ms:g}ms", **named}
 
 
 def space_of_network(network: object, settings: Mapping[str, Any]) -> SearchSpace:
@@ -353,11 +376,26 @@ def _timed_side(space: SearchSpace) -> int:
     return space.tasks[space.default_task].image_side
 
 
-def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnImagesConfig:
-    """How networks are ranked, by what they start from, with the recipe of the trainings.
+def _require_known(config: FitConfig, space: SearchSpace) -> None:
+    """Refuse before the data are read what no data can change: a start, a recipe, a limit or a device.
 
     Raises:
-      UserError: if the space has no such start, or there is no such recipe.
+      UserError: if one is not known.
+    """
+    _start(config, space)
+    if config.recipe != "auto":
+        with_augmentation(config.recipe, config.augment, config.data)
+    task = space.tasks[space.default_task]
+    further_limits(config, space, task)
+    if not config.latency.is_live:
+        _oracle(config, 0.0, space, task)
+
+
+def _start(config: FitConfig, space: SearchSpace) -> StartFrom:
+    """What the networks begin with.
+
+    Raises:
+      UserError: if the space has no such start.
     """
     starts = [StartFrom.scratch]
     if isinstance(space, HasWeights):
@@ -368,6 +406,16 @@ def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnIma
     if start not in starts:
         possible = " or ".join(f"start={each.value}" for each in starts)
         raise UserError(f"start={start.value} is not for space={config.space}; take {possible}")
+    return start
+
+
+def _rule(config: FitConfig, space: SearchSpace, images: TrainingData) -> OwnImagesConfig:
+    """How networks are ranked, by what they start from, with the recipe of the trainings.
+
+    Raises:
+      UserError: if the space has no such start, or there is no such recipe.
+    """
+    start = _start(config, space)
     # a network of the package has a new head, one of the user's own is tuned
     has_new_head = config.weights is None and not is_of_user(config)
     from nas.fit.starts.fine_tuning.tuning import usual_fine_tuning  # noqa: PLC0415 - imports torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias, final
 
@@ -14,6 +14,7 @@ from nas.config.run_config import Experiment, RunConfig
 from nas.fit.learners.data import TrainingData
 from nas.fit.own_images import OwnImagesConfig
 from nas.trials.executor import Workers
+from nas.trials.limits import LimitSet
 
 
 class StartFrom(Enum):
@@ -126,6 +127,9 @@ class FitConfig(RunConfig):
         "What teaches the winner: auto, the networks that the fit has tuned, on photos of unlabelled=, or network= "
         "its parts; none; or a pretrained network by its name or file, of any latency.",
     )
+    networks_handed: int = setting(
+        1, "Networks of one fit: 3 for T, its half and its quarter; T=[2ms,4ms,8ms] names limits."
+    )
     hours: float = setting(
         1.0, "Time of everything, the training of the winner included.", heading="How to train"
     )
@@ -148,7 +152,8 @@ class FitExperiment(Experiment):
     config: FitConfig
     images: TrainingData
     rule: OwnImagesConfig  # how networks are ranked
-    further_ms: tuple[float, ...] = ()  # smaller limits, the largest first
+    texts: Mapping[str, str] = field(default_factory=dict)  # of the limits, T, RAM and flash
+    smaller: tuple[LimitSet, ...] = ()  # further limits, the largest first, each with its network
 
     @property
     def data(self) -> str | None:
@@ -161,9 +166,9 @@ class FitExperiment(Experiment):
         return self.images.digest
 
     @property
-    def smaller_limits_ms(self) -> tuple[float, ...]:
-        """Limits of `T=[...]` below the largest."""
-        return self.further_ms
+    def limits_ms(self) -> tuple[float, ...]:
+        """Every T of `T=[...]`, the largest first."""
+        return (self.problem.limit_ms, *(limits.limit_ms for limits in self.smaller))
 
     @property
     def derived_settings(self) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,13 @@ def result_of(folder: RunFolder, summary: Summary, data: str | None = None) -> d
         "device": summary.device,
         "T_ms": summary.T_ms,
         "network": _network(answer, folder.path, data),
+        "networks": [
+            {
+                **asdict(handed),
+                "export_command": f"{handed.export_command(folder.path, summary.settings.space, data)} --json",
+            }
+            for handed in summary.handed
+        ],
         "is_confirmed": answer.network is not None
         and answer.status is not Status.unconfirmed
         and answer.network.latency.kind is Kind.measured,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -134,17 +134,18 @@ def new_run_folder(
     runs: Path,
     reward: str | None,
     subject: str,
-    limit_ms: float,
+    limits_ms: Sequence[float],
     limits: Limits = NO_FURTHER_LIMITS,
 ) -> RunFolder:
     """Make `<runs>/<date>/<time>-<reward>-<subject>-T<limit>ms`, numbered if it is there already.
 
-    Further limits follow, as in `-T17ms-E5mJ-P1M`. A fit has no reward in its name, and the data as its subject; a
+    Several T are written as `-T2-4-8ms`. Further limits follow, as in `-T17ms-E5mJ-P1M`. A fit has no reward in its name, and the data as its subject; a
     search has the device.
     """
     now = datetime.now().astimezone()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", subject).strip("-")[:_LONGEST_DEVICE]
-    name = f"{now:%H-%M-%S}-{'' if reward is None else f'{reward}-'}{slug}-T{limit_ms:g}ms"
+    times = "-".join(f"{ms:g}" for ms in sorted(limits_ms))
+    name = f"{now:%H-%M-%S}-{'' if reward is None else f'{reward}-'}{slug}-T{times}ms"
     name += re.sub(r"[ =,]", "", "".join(f"-{limit}" for limit in limits.each))
     for number in range(1, 1000):
         path = runs / f"{now:%Y-%m-%d}" / (name if number == 1 else f"{name}-{number}")

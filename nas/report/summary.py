@@ -25,6 +25,7 @@ from latency.base import OnSeveralDevices
 from nas.accuracy.base import at_chance
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.training.trained_folder import ClassResult, Judged, Training
+from nas.report.handed_network import HandedNetwork
 from nas.report.network import Network, OnDevice, networks_of, require_kinds
 from nas.spaces.base import SearchSpace
 from nas.trials.confirmation import Confirmation
@@ -156,6 +157,7 @@ class Summary:
     int8: Int8Accuracy | None = None  # of the winner on own images, of a search for int8
     valid_interval: tuple[float, float] | None = None  # of the winner, 95 %; None of an accuracy
     test_interval: tuple[float, float] | None = None  # 95 %, on test images
+    handed: tuple[HandedNetwork, ...] = ()  # of a fit for several limits, the largest first
 
     def __post_init__(self) -> None:
         require_kinds(*self.accuracy_kinds, *self.latency_kinds)
@@ -244,6 +246,7 @@ def summarise(
     training: Training | None = None,
     first_ms: float | None = None,
     int8: Int8Accuracy | None = None,
+    handed: tuple[HandedNetwork, ...] = (),
 ) -> Summary:
     """Summarise finished trials, given in the order of their answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
@@ -285,6 +288,7 @@ def summarise(
         start="" if training is None else training.recipe.get("start", ""),
         by_class=() if training is None else training.by_class,
         int8=int8,
+        handed=handed,
         valid_interval=None if training is None else _interval(training.valid),
         test_interval=None if training is None else _interval(training.test),
     )

@@ -133,7 +133,7 @@ def _new_folder(asked: _Asked, experiment: Experiment, sources: Mapping[str, str
         Path(config.out),
         asked.choices.get("reward"),
         _subject(experiment),
-        problem.limit_ms,
+        experiment.limits_ms,
         problem.limits,
     )
     values = {**_values(asked.composed), **experiment.derived_settings}

@@ -93,7 +93,7 @@ class Run:
         at_stage(begun.console, "exporting")
         in_tflite = begun.experiment.problem.is_for_tflite
         export_run(begun.folder.path, answer.which, begun.console, in_tflite=in_tflite)
-        for limit_ms in begun.experiment.smaller_limits_ms:
+        for handed in answer.summary.handed[1:]:
             begun.console.print()
             try:
                 export_run(
@@ -101,10 +101,10 @@ class Run:
                     answer.which,
                     begun.console,
                     in_tflite=in_tflite,
-                    limit_ms=limit_ms,
+                    handed=handed,
                 )
             except UserError as error:  # the others are there
-                begun.console.print(f"T = {limit_ms:g} ms: not exported: {error}")
+                begun.console.print(f"{handed.export_name}: not exported: {error}")
 
     @contextmanager
     def _held(self) -> Iterator[None]:
@@ -153,6 +153,7 @@ class Run:
             training=outcome.training,
             first_ms=outcome.first_ms,
             int8=outcome.int8,
+            handed=outcome.handed,
         )
         write_record(folder.samples, trials, problem)
         write_whole(folder.report, self.strategy.page(summary, trials))

@@ -14,6 +14,7 @@ from rich.console import Console
 from nas.config.run_config import Experiment
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.training.trained_folder import Training
+from nas.report.handed_network import HandedNetwork
 from nas.report.run_folder import RunFolder
 from nas.report.summary import Int8Accuracy, RunSettings, Summary
 from nas.runs.journal import Event, Journal
@@ -51,6 +52,7 @@ class Outcome:
     training: Training | None = None  # of the winner, on own images
     first_ms: float | None = None  # its latency before a live device timed it again
     int8: Int8Accuracy | None = None  # its accuracy after quantisation, of a search for int8
+    handed: tuple[HandedNetwork, ...] = ()  # of a fit for several limits, the largest first
 
 
 @runtime_checkable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -110,3 +110,27 @@ class Limits:
 
 
 NO_FURTHER_LIMITS = Limits()
+
+
+@final
+@dataclass(frozen=True)
+class LimitSet:
+    """The time limit and the other limits of one network."""
+
+    limit_ms: float
+    limits: Limits
+    texts: Mapping[
+        str, str
+    ]  # as they are written in settings: T, and RAM and flash where they are named
+
+    def met(
+        self, compared_ms: Float64[ndarray, "n"], architectures: Int64[ndarray, "n D"]
+    ) -> Bool[ndarray, "n"]:
+        """True where a network is within every limit, by its latency with the margin of a prediction."""
+        within = np.asarray(compared_ms <= self.limit_ms)
+        if self.limits:
+            within[within] = self.limits.met(self.limits.costs(architectures[within]))
+        return within
+
+    def __str__(self) -> str:
+        return ", ".join(f"{symbol} = {text}" for symbol, text in self.texts.items())

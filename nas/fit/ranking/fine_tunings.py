@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.slow import Fidelity
@@ -48,11 +49,17 @@ class FineTunings:
     images: tuple[int, int]  # that judge frozen features, and tuned networks
     epochs: int  # of the winner, at most
     times: TuningTimes = ALONE
+    smaller: tuple[Bool[ndarray, "n"], ...] = ()  # candidates within each smaller limit
 
     @cached_property
     def baseline(self) -> int:
         """The network of the best published accuracy."""
+        return self.baseline_within(np.ones(len(self.candidates), bool))
+
+    def baseline_within(self, within: Bool[ndarray, "n"]) -> int:
+        """The one of the best published accuracy among some of the candidates."""
         heads = self._tunings[:, 0]
+        heads = heads[within[heads]]
         return int(heads[np.argmax(self.candidates.prior[heads])])
 
     def of_baseline(self, results: Mapping[StageJob, Result]) -> list[StageJob]:
@@ -124,19 +131,30 @@ class FineTunings:
         """
         least_s = np.maximum(self.times.frozen_s, forecast.pass_s * FEWEST_JUDGED / self.images[0])
         seconds = np.minimum(forecast.pass_s, least_s)
-        order, worth, sd = self._by_worth(forecast, self.winner_s)
-        is_judged = forecast.judged[order]
-        least = (worth - _CLOSE * sd)[is_judged].max()
-        heads = np.array([self.tuned_to(at, 0) for at in order.tolist()])
-        may_win = heads[worth + _CLOSE * sd >= least].tolist()
         left_s, ranking_s = (self.until_s[end] - elapsed_s for end in ("frozen", "short"))
-        rule = self.baseline
-        others = ((head, left_s / _SHARED_BY) for head in may_win)
-        for head, room_s in ((rule, left_s), *others, (rule, ranking_s)):
+        rules = [self.baseline, *map(self.baseline_within, filter(np.any, self.smaller))]
+        others = ((head, left_s / _SHARED_BY) for head in self._may_win(forecast))
+        for head, room_s in (
+            *((rule, left_s) for rule in rules),
+            *others,
+            *((rule, ranking_s) for rule in rules),
+        ):
             job = StageJob(head, 0)
             if job not in asked and seconds[head] <= room_s:
                 return job
         return None
+
+    def _may_win(self, forecast: Forecast) -> list[int]:
+        """Networks that may be the best within T, and within each smaller limit, their heads, in turns of the limits."""
+        order, worth, sd = self._by_worth(forecast, self.winner_s)
+        queues = []
+        for within in (np.ones(len(self.candidates), bool), *self.smaller):
+            kept = within[order]
+            high, low = (worth + _CLOSE * sd)[kept], (worth - _CLOSE * sd)[kept]
+            least = low[forecast.judged[order[kept]]].max(initial=-np.inf)
+            queues.append([self.tuned_to(at, 0) for at in order[kept][high >= least].tolist()])
+        turns = zip_longest(*queues)
+        return list(dict.fromkeys(head for turn in turns for head in turn if head is not None))
 
     def _planned(self, forecast: Forecast, ends_s: float) -> Iterator[StageJob]:
         """Fine-tunings that are worth their time, by the forecasts."""
@@ -147,10 +165,15 @@ class FineTunings:
         room_s = (ends_s - self.until_s["frozen"]) * self.times.parallel
         rate = better_rate(self.fidelities, forecast.results)
         lengths = [i for i, each in enumerate(self.fidelities) if each.epochs and each.rate == rate]
+        # The baseline, and the best within each smaller limit, are tuned in any case.
+        wanted = [self.baseline]
+        for within in self.smaller:
+            wanted += order[within[order]][:1].tolist()
+        others = {int(self.network[at]) for at in wanted}
         thumb = [
             each
             for each in order.tolist()
-            if self.network[each] == self.network[self.baseline]
+            if self.network[each] in others
             and forecast.seconds(StageJob(each, lengths[0])) <= room_s / 2
         ]
         close = list(dict.fromkeys((*close[:1], *thumb, *close[1:])))

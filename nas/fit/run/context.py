@@ -10,10 +10,11 @@ from typing import Generic, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from edgenas_core.command.console import say
+from latency.base import Latencies
 from nas.fit.config import Begun, FitConfig
 from nas.fit.learners.data import TrainingData
 from nas.fit.own_images import OwnImages, OwnImagesConfig
@@ -125,6 +126,16 @@ class FitContext:
         if time.monotonic() >= self.clock.told_s + _TOLD_EVERY_S:
             self.clock.told_s = time.monotonic()
             self.say(line)
+
+
+def within_smaller(context: FitContext, candidates: Candidates) -> list[Bool[ndarray, "n"]]:
+    """Which candidates are within each smaller limit of the fit, the largest limit first."""
+    latencies = Latencies(candidates.latency_ms, candidates.latency_kind)
+    compared_ms = context.problem.compared_ms(latencies)
+    return [
+        limits.met(compared_ms, candidates.architectures)
+        for limits in context.begun.experiment.smaller
+    ]
 
 
 @final

@@ -23,8 +23,8 @@ from nas.fit.run.kind import FitKind
 from nas.fit.run.record import Record
 from nas.fit.run.report import (
     curve,
+    handed_networks,
     inherited_trials,
-    limit_lines,
     page_of,
     run_settings,
     trained_stage,
@@ -33,6 +33,7 @@ from nas.fit.run.report import (
 from nas.fit.run.winner import Winner, forget_checkpoint, spent_since, valid_accuracy
 from nas.fit.training.trained_folder import Training, trained_folder
 from nas.report.answer import int8_on_validation
+from nas.report.handed_network import lines
 from nas.report.staged_page import print_stage
 from nas.report.summary import Int8Accuracy, Summary
 from nas.runs.journal import Event, Journal
@@ -53,7 +54,6 @@ class Fit(Generic[AnyJobs]):
         self._context, self._kind = context, kind
         self._record = Record()
         self._trained: list[tuple[Winner, Training]] = []  # in full; the last one is returned
-        self._within: list[tuple[float, Winner, Training]] = []  # by limit, the largest first
 
     def __enter__(self) -> Fit[AnyJobs]:
         return self
@@ -135,11 +135,11 @@ class Fit(Generic[AnyJobs]):
         order = ranking.jobs.order(ranking.results).tolist()
         # The last of these trainings is returned; those before it were replaced.
         self._trained = full.train_decided(beside)
-        self._within = full.train_within(beside, self._trained)
+        within = full.train_within(beside, self._trained)
         done = {winner.arch for winner, _ in self._trained}
         further = {
             winner.arch: (winner, training)
-            for _, winner, training in self._within
+            for _, winner, training in within
             if winner.arch not in done
         }
         if further:  # one for a smaller limit may be the best of all
@@ -155,8 +155,8 @@ class Fit(Generic[AnyJobs]):
             name = "within" if winner.arch in further else "replaced"
             results.append(trained_stage(training, order, at, "full" if is_last else name))
         full.tell_time_left(winner, training)
-        self._within.insert(0, (context.problem.limit_ms, winner, training))
-        for line in limit_lines(context, self._within):
+        handed = handed_networks(context, self._kind, ranking, winner, training, within)
+        for line in lines(handed):
             context.say(line)
         if context.rule.inherits:
             asked = self._proposer.asked + len(results)
@@ -174,6 +174,7 @@ class Fit(Generic[AnyJobs]):
             training=training,
             first_ms=float(as_drawn.latency_ms[at]) if is_timed_again else None,
             int8=self._int8(training),
+            handed=handed,
         )
 
     def page(self, summary: Summary, trials: Trials) -> str:
@@ -188,7 +189,6 @@ class Fit(Generic[AnyJobs]):
             summary,
             trials,
             steps,
-            self._within,
         )
 
     def clean(self, summary: Summary) -> None:  # noqa: ARG002 - of the protocol

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Generic, final
 
+import numpy as np
+
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
 from edgenas_core.types.units import epochs_text
 from latency.base import Latencies
 from latency.probe.settings import BoardPrecision
 from nas.fit.run.advice import ADVICE_SHARE
-from nas.fit.run.context import AnyJobs, FitContext, Ranking
+from nas.fit.run.context import AnyJobs, FitContext, Ranking, within_smaller
 from nas.fit.run.entries import Entry, better, choose
 from nas.fit.run.kind import FitKind
 from nas.fit.run.record import Record
@@ -27,12 +29,10 @@ from nas.fit.run.winner import (
 )
 from nas.fit.training.trained_folder import Training
 from nas.runs.journal import Journal
+from nas.trials.limits import LimitSet
 
 _INT8_SHARE = 0.03
 """Share of the time for the winner's int8 file and its accuracy."""
-
-_FURTHER_SHARE = 0.5
-"""Time of a training for a smaller limit, as a part of the winner's."""
 
 _EXPORT_S, _EXPORT_PASSES, _MOST_EXPORT = 20.0, 8, 0.1
 """Time of an export: a fixed part, passes over validation, test and 256 calibration images one by one, and its largest
@@ -43,12 +43,6 @@ _NOTABLY_LESS = 1 / 3
 
 _EARLY = 0.05
 """Share of the whole time that may be left at the end before the user hears why."""
-
-
-def _is_measured_within(winner: Winner, limit_ms: float) -> bool:
-    """Whether a trained network was measured to be within a limit; a prediction has a margin that is checked elsewhere."""
-    kind = Kind(winner.latency_kind)
-    return winner.latency_ms <= limit_ms and not kind.is_predicted and kind is not Kind.implausible
 
 
 def is_for_int8(context: FitContext) -> bool:
@@ -62,9 +56,11 @@ def after_s(context: FitContext, latency_ms: float) -> float:
     kept_s = share * context.seconds
     if not context.config.export:
         return kept_s
-    images, inferences = context.images, _EXPORT_PASSES / 1000
-    passes_s = inferences * (len(images.valid) + len(images.test) + 256) * latency_ms
-    return kept_s + min(_EXPORT_S + passes_s, _MOST_EXPORT * context.seconds)
+    images, smaller = context.images, context.begun.experiment.smaller
+    every_ms = latency_ms + sum(limits.limit_ms for limits in smaller)
+    passes_s = _EXPORT_PASSES * (len(images.valid) + len(images.test) + 256) * every_ms / 1000
+    exports_s = _EXPORT_S * (1 + len(smaller)) + passes_s
+    return kept_s + min(exports_s, _MOST_EXPORT * context.seconds)
 
 
 @final
@@ -79,6 +75,7 @@ class FullTrainings(Generic[AnyJobs]):
         record: Record,
     ) -> None:
         self._context, self._kind, self._ranking, self._record = context, kind, ranking, record
+        self._led: dict[int, str] = {}  # architecture that was chosen, by the candidate
 
     def train_beside(self) -> Training | None:
         """Train a network of another start in its share of the time, if that is long enough."""
@@ -105,8 +102,8 @@ class FullTrainings(Generic[AnyJobs]):
 
     def train_within(
         self, beside: Training | None, done: Sequence[tuple[Winner, Training]]
-    ) -> list[tuple[float, Winner, Training]]:
-        """A network for each further limit: the most accurate trained one that is within it.
+    ) -> list[tuple[LimitSet, Winner, Training]]:
+        """A network for each smaller limit: the most accurate trained one that is within it.
 
         The ranking chooses one to train for the limit; those trained before serve it, too, if they are as fast. Where a
         limit has none, the user hears why.
@@ -114,48 +111,70 @@ class FullTrainings(Generic[AnyJobs]):
         context, candidates = self._context, self._ranking.candidates
         kept_s = after_s(context, context.problem.limit_ms)
         ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s - kept_s
-        compared_ms = context.problem.compared_ms(
-            Latencies(candidates.latency_ms, candidates.latency_kind)
-        )
         by_arch = {winner.arch: (winner, training) for winner, training in done}
-        handed: list[tuple[float, Winner, Training]] = []
-        limits = context.begun.experiment.further_ms
-        for number, limit_ms in enumerate(limits):
+        handed: list[tuple[LimitSet, Winner, Training]] = []
+        for at, limits in enumerate(context.begun.experiment.smaller, 1):
+            entries = self._kind.entries(self._ranking, beside, ends_s)
             now_s = time.monotonic()
-            until_s = now_s + max(0.0, ends_s - now_s) / (len(limits) - number)
+            until_s = now_s + max(0.0, ends_s - now_s) * self._share(entries, at)
+            within = within_smaller(context, candidates)[at - 1]
             entries = [
                 entry
                 for entry in self._kind.entries(self._ranking, beside, until_s)
-                if compared_ms[entry.candidate] <= limit_ms
+                if within[entry.candidate]
             ]
-            within = {
-                arch: pair
-                for arch, pair in by_arch.items()
-                if _is_measured_within(pair[0], limit_ms)
+            serving = {
+                arch: pair for arch, pair in by_arch.items() if self._is_within(pair[0], limits)
             }
+            is_trained = bool(entries) and self._led.get(entries[0].candidate) in serving
             try:
-                winner = self._record.within.get(limit_ms)
-                if winner is None:
-                    _, winner = choose(context, candidates, entries, limit_ms)
-                    winner = self._noted("within", winner, limit_ms)
-                if winner.arch not in by_arch:
-                    by_arch[winner.arch] = winner, self._train(winner, until_s)
-                within[winner.arch] = by_arch[winner.arch]
+                winner = self._record.within.get(str(limits))
+                if winner is None and not is_trained:
+                    entry, winner = choose(context, candidates, entries, limits.limit_ms)
+                    self._led[entry.candidate] = winner.arch
+                    winner = self._noted("within", winner, limits)
+                if winner is not None:
+                    if winner.arch not in by_arch:
+                        by_arch[winner.arch] = winner, self._train(winner, until_s)
+                    serving[winner.arch] = by_arch[winner.arch]
             except (UserError, ConnectionError) as error:
-                which = "a network that was trained for a larger limit" if within else "no network"
-                context.say(f"T = {limit_ms:g} ms: {which}: {error}")
-            if within:
-                best = max(within.values(), key=lambda pair: valid_accuracy(pair[1]))
-                handed.append((limit_ms, *best))
+                which = "a network that was trained for a larger limit" if serving else "no network"
+                context.say(f"{limits}: {which}: {error}")
+            if serving:
+                best = max(serving.values(), key=lambda pair: valid_accuracy(pair[1]))
+                handed.append((limits, *best))
         return handed
+
+    def _share(self, entries: Sequence[Entry], first: int) -> float:
+        """Part of the time left in which the network of a limit is trained; `first` is its place, 0 for the largest.
+
+        The first entry within each limit has a part in proportion to T, so that all are trained for about as many epochs;
+        one that leads within several limits is trained once.
+        """
+        context, candidates = self._context, self._ranking.candidates
+        smaller = context.begun.experiment.smaller
+        limits_ms = [context.problem.limit_ms, *(limits.limit_ms for limits in smaller)]
+        every = np.ones(len(candidates), bool)
+        leading, weights = {*self._led}, list[float]()
+        for within in (every, *within_smaller(context, candidates))[first:]:
+            leader = next((each.candidate for each in entries if within[each.candidate]), None)
+            is_new = leader is not None and leader not in leading
+            weights.append(limits_ms[first + len(weights)] if is_new else 0.0)
+            leading |= set() if leader is None else {leader}
+        return weights[0] / sum(weights) if any(weights) else 1.0
+
+    def _is_within(self, winner: Winner, limits: LimitSet) -> bool:
+        """Whether a trained network is within limits, a prediction with its margin."""
+        problem, kind = self._context.problem, np.array([winner.latency_kind], np.int8)
+        compared_ms = problem.compared_ms(Latencies(np.array([winner.latency_ms]), kind))
+        row = problem.space.parse(winner.arch)
+        return kind[0] != Kind.implausible and bool(limits.met(compared_ms, row[None])[0])
 
     def train_decided(self, beside: Training | None) -> list[tuple[Winner, Training]]:
         """The winner, and an alternative that is better, each with its training."""
         context, ranking = self._context, self._ranking
         ends_s = time.monotonic() + context.seconds - context.clock.elapsed_s
         ends_s -= self._kind.comparing_s(ranking)
-        further = _FURTHER_SHARE * len(context.begun.experiment.further_ms)
-        ends_s -= max(0.0, ends_s - time.monotonic()) * further / (1 + further)
         trained: list[tuple[Winner, Training]] = []
         accuracy, failure = -math.inf, None
         try:
@@ -188,10 +207,17 @@ class FullTrainings(Generic[AnyJobs]):
     def _train_best(self, beside: Training | None, ends_s: float) -> list[tuple[Winner, Training]]:
         """Decide on a network, unless an earlier part has, and train it."""
         context, record = self._context, self._record
+        if context.begun.experiment.smaller:
+            # Leave time for the networks of smaller limits.
+            kept_s = after_s(context, context.problem.limit_ms)
+            planned = self._kind.entries(self._ranking, beside, ends_s - kept_s)
+            left_s = max(0.0, ends_s - kept_s - time.monotonic())
+            ends_s -= left_s * (1 - self._share(planned, 0))
         if not record.winners:
             trained_s = ends_s - after_s(context, context.problem.limit_ms)
             entries = self._kind.entries(self._ranking, beside, trained_s)
-            _, winner = choose(context, self._ranking.candidates, entries)
+            entry, winner = choose(context, self._ranking.candidates, entries)
+            self._led[entry.candidate] = winner.arch
             record.winners.append(self._noted("winner", winner))
             left_s = max(0.0, trained_s - time.monotonic())
             if left_s < _NOTABLY_LESS * context.clock.promised_s:
@@ -225,13 +251,13 @@ class FullTrainings(Generic[AnyJobs]):
         self._record.winners.append(winner)
         return winner, self._train(winner, time.monotonic())
 
-    def _noted(self, name: str, winner: Winner, limit_ms: float | None = None) -> Winner:
+    def _noted(self, name: str, winner: Winner, limits: LimitSet | None = None) -> Winner:
         """The decision as the journal keeps it."""
         context = self._context
         winner = replace(winner, after_s=context.clock.elapsed_s)
-        note = (
-            asdict(winner) if limit_ms is None else {"limit_ms": limit_ms, "winner": asdict(winner)}
-        )
+        note = asdict(winner)
+        if limits is not None:
+            note = {"limits": str(limits), "winner": note}
         with Journal(context.begun.folder.journal, context.problem.space) as journal:
             journal.note(name, note)
         return winner
@@ -259,6 +285,8 @@ class FullTrainings(Generic[AnyJobs]):
         if left_s > _EARLY * context.seconds:
             is_whole = training.epochs >= self._kind.most_epochs(winner.recipe)
             why = "epochs= allows more" if is_whole else "another one takes longer"
+            if training.seconds / training.epochs < left_s and not is_whole:
+                why = "the number of epochs was fixed when they took longer"
             context.say(
                 f"{left_s:.0f} s are left after {epochs_text(training.epochs)} of the winner: {why}"
             )

@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic
 
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 from torch import nn
 
+from edgenas_core.types.kind import Kind
 from nas.accuracy.slow import Fidelity, SlowAccuracySource
 from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.candidates import Candidates
@@ -82,6 +83,14 @@ class FitKind(ABC, Generic[AnyJobs]):
     ) -> tuple[StageResult, ...]:
         """Results of the stages before the winner's training."""
 
+    def baseline_within(
+        self,
+        ranking: Ranking[AnyJobs],  # noqa: ARG002 - of two kinds
+        within: Bool[ndarray, "n"],  # noqa: ARG002 - likewise
+    ) -> StageResult | None:
+        """The baseline among some of the candidates; None: there is none."""
+        return None
+
     @abstractmethod
     def start(self, winner: Winner) -> Start:
         """The network of a decision, and the training that it continues."""
@@ -92,6 +101,10 @@ class FitKind(ABC, Generic[AnyJobs]):
 
     def unlearnt(self, architecture: Int64[ndarray, "D"]) -> nn.Module | None:  # noqa: ARG002 - of one kind
         """A network with weights of elsewhere, which have not learnt these labels; None: there are none."""
+        return None
+
+    def just_beyond(self) -> tuple[Int64[ndarray, "D"], float, Kind] | None:
+        """The most promising network just outside T, its latency in milliseconds and its kind; None: it is not known."""
         return None
 
     def images(self, architecture: Int64[ndarray, "D"]) -> TrainingData:  # noqa: ARG002 - most take the same

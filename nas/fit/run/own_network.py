@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 from torch import nn
 
@@ -93,7 +93,15 @@ class OwnNetwork(FitKind[Stages]):
         smallest = self._space.smallest()
         require_within(self.context.problem, smallest)
         self._original.tell()
-        baselines = baselines_within(self.context.problem, self._space)
+        problem = self.context.problem
+        sets = [problem]
+        sets += [
+            replace(problem, limit_ms=each.limit_ms, limits=each.limits)
+            for each in self.context.begun.experiment.smaller
+        ]
+        baselines = np.unique(
+            np.concatenate([baselines_within(each, self._space) for each in sets]), axis=0
+        )
         return draw_scored(
             self.context,
             check,
@@ -186,6 +194,24 @@ class OwnNetwork(FitKind[Stages]):
         trained = [job for job in results if job.candidate in jobs.always]
         inherited = float(ranking.candidates.prior[at])
         return (*stages, baseline_stage(self.context, ranking, at, trained, inherited))
+
+    def baseline_within(
+        self, ranking: Ranking[Stages], within: Bool[ndarray, "n"]
+    ) -> StageResult | None:
+        """The baseline of most multiply-accumulates among some candidates."""
+        candidates = ranking.candidates
+        baselines = {row.tobytes() for row in self._space.baselines()}
+        at = [
+            i
+            for i in np.flatnonzero(within).tolist()
+            if candidates.architectures[i].tobytes() in baselines
+        ]
+        if not at:
+            return None
+        largest = max(at, key=candidates.flops.__getitem__)
+        trained = [job for job in ranking.results if job.candidate == largest]
+        inherited = float(candidates.prior[largest])
+        return baseline_stage(self.context, ranking, largest, trained, inherited)
 
     def start(self, winner: Winner) -> Start:
         """Inherited weights, or the winner's longest ranking training; the whole network teaches."""

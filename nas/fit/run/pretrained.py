@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from torch import nn
 
 from edgenas_core.types.errors import UserError
+from edgenas_core.types.kind import Kind
 from edgenas_core.types.task import Task
 from edgenas_core.types.units import epochs_text
 from latency.base import Latencies, UnmeasuredError
@@ -27,7 +28,7 @@ from nas.fit.ranking.fine_tunings import FineTunings, better_rate
 from nas.fit.ranking.forecast import COSTS, TuningTimes
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.ranking.stages import Result, StageJob, trained
-from nas.fit.run.context import FitContext, Ranking
+from nas.fit.run.context import FitContext, Ranking, within_smaller
 from nas.fit.run.entries import Entry
 from nas.fit.run.kind import FitKind
 from nas.fit.run.pool_latencies import Pool, pool_latencies
@@ -74,6 +75,10 @@ FROM_SCRATCH_EPOCHS = 20
 """Fewest epochs of a network from scratch that tell whether random initialisation is better for these images."""
 
 
+NEAR = 1.5
+"""Multiple of T up to which networks are just outside."""
+
+
 @runtime_checkable
 class SpaceWithWeights(SearchSpace, HasWeights, Protocol):
     """A search space of networks that begin with weights."""
@@ -91,6 +96,7 @@ class Pretrained(FitKind[FineTunings]):
         # The recipe for random initialisation has the augmentation of the fine-tunings.
         self._scratch_recipe = f"from_scratch:{context.rule.recipe.partition(':')[2]}"
         self._plans = TuningPlans(context, space, self._network)
+        self._beyond: tuple[Int64[ndarray, "D"], float, Kind] | None = None
 
     @property
     def fidelities(self) -> tuple[Fidelity, ...]:
@@ -116,6 +122,7 @@ class Pretrained(FitKind[FineTunings]):
         space.require_weights(rows)
         pool = Pool(rows, space.prior(rows), flops_of(problem, space, rows))
         latencies = pool_latencies(self.context, space, pool, check)
+        self._beyond = network_beyond(problem, pool, latencies)
         drawn = tuned_to_depths(self.context, space, pool, latencies, time.monotonic() - began_s)
         return with_new_networks(problem, space, drawn)
 
@@ -134,6 +141,7 @@ class Pretrained(FitKind[FineTunings]):
             until_s=ends_s,
             images=(len(self._images.train) + judges, judges),
             epochs=context.config.epochs,
+            smaller=tuple(within_smaller(context, candidates)),
             times=TuningTimes(
                 context.parallel,
                 timed=None if is_decided else self._plans.timed_epoch(candidates),
@@ -250,6 +258,18 @@ class Pretrained(FitKind[FineTunings]):
         at, trials = jobs.baseline, jobs.of_baseline(results)
         return (*stages, baseline_stage(self.context, ranking, at, trials))
 
+    def baseline_within(
+        self, ranking: Ranking[FineTunings], within: Bool[ndarray, "n"]
+    ) -> StageResult | None:
+        """The network of the best published accuracy among some."""
+        jobs = ranking.jobs
+        within = within[: len(jobs.candidates)]  # later ones have random initialisation
+        if not within.any():
+            return None
+        at = jobs.baseline_within(within)
+        trials = [job for job in ranking.results if jobs.network[job.candidate] == jobs.network[at]]
+        return baseline_stage(self.context, ranking, at, trials)
+
     def start(self, winner: Winner) -> Start:
         """Pretrained weights, or the winner's fine-tuning that ranked."""
         return self._plans.start(winner)
@@ -267,6 +287,10 @@ class Pretrained(FitKind[FineTunings]):
         if self._space.is_new(architecture):
             return None
         return self._space.start(architecture, self.images(architecture).task)
+
+    def just_beyond(self) -> tuple[Int64[ndarray, "D"], float, Kind] | None:
+        """The network of the best published accuracy just outside T; None in a fit that was resumed."""
+        return self._beyond
 
     def images(self, architecture: Int64[ndarray, "D"]) -> ImageSet:
         """The images at the network's side, with its normalisation."""
@@ -486,6 +510,21 @@ def tuned_to_depths(
         draw_s=seconds,
         score_s=0.0,
     )
+
+
+def network_beyond(
+    problem: SearchProblem, pool: Pool, latencies: Latencies
+) -> tuple[Int64[ndarray, "D"], float, Kind] | None:
+    """The network of the best published accuracy up to `NEAR` times T, if no network within T has as good a one."""
+    compared_ms = np.where(np.isnan(latencies.ms), np.inf, problem.compared_ms(latencies))
+    within = compared_ms <= problem.limit_ms
+    just_outside = np.flatnonzero(~within & (compared_ms <= NEAR * problem.limit_ms))
+    best = pool.prior[within].max(initial=0.0)
+    better = just_outside[pool.prior[just_outside] > best]
+    if not len(better):
+        return None
+    at = int(better[np.argmax(pool.prior[better])])
+    return pool.rows[at], float(latencies.ms[at]), Kind(int(latencies.kind[at]))
 
 
 def with_new_networks(

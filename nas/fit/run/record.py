@@ -24,7 +24,7 @@ class Record:
     candidates: Candidates | None = None  # None: not drawn yet
     winners: list[Winner] = field(default_factory=list)  # decisions; each was replaced by the next
     beside: Winner | None = None  # network of another start that is trained before the winner
-    within: dict[float, Winner] = field(default_factory=dict)  # of further limits, by their ms
+    within: dict[str, Winner] = field(default_factory=dict)  # of smaller limits, by their text
     trials: list[Trials] = field(default_factory=list)  # trainings that rank
     asked: int = 0  # number of trainings that were begun
 
@@ -54,6 +54,6 @@ class Record:
         elif note.name == "winner":
             self.winners.append(typed_record(note.value, Winner))
         elif note.name == "within":
-            self.within[float(note.value["limit_ms"])] = typed_record(note.value["winner"], Winner)
+            self.within[str(note.value["limits"])] = typed_record(note.value["winner"], Winner)
         elif note.name == "scratch":
             self.beside = typed_record(note.value, Winner)

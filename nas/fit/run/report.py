@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from edgenas_core.page.parts import Table
@@ -19,16 +19,24 @@ from nas.fit.learners.data import TrainingData
 from nas.fit.ranking.candidates import Candidates
 from nas.fit.ranking.stage_result import StageResult
 from nas.fit.ranking.stages import StageJob
-from nas.fit.run.context import AnyJobs, FitContext, Ranking
+from nas.fit.run.context import AnyJobs, FitContext, Ranking, within_smaller
+from nas.fit.run.kind import FitKind
 from nas.fit.run.winner import Winner, valid_accuracy
-from nas.fit.training.trained_folder import PICTURES, Training, read_training, trained_folder
+from nas.fit.training.trained_folder import (
+    PICTURES,
+    Judged,
+    Training,
+    read_training,
+    trained_folder,
+)
 from nas.report.event_file import EventFile
+from nas.report.handed_network import HandedBaseline, HandedNetwork, table_of
 from nas.report.next_steps import NextSteps
-from nas.report.number import Number
 from nas.report.staged_page import staged_page
 from nas.report.summary import RunSettings, Summary
 from nas.report.training_charts import TrainedWinner
-from nas.spaces.trusted_code import export_command
+from nas.trials.limits import LimitSet
+from nas.trials.survey import wilson_interval
 from nas.trials.trial import Trials
 
 
@@ -156,36 +164,67 @@ def run_settings(context: FitContext, epochs: int) -> RunSettings:
     )
 
 
-def limit_lines(
-    context: FitContext, within: Sequence[tuple[float, Winner, Training]]
-) -> Iterator[str]:
-    """A line a limit, where there are several."""
-    for row in _limit_rows(context, within) if len(within) > 1 else ():
-        yield "T = {} ms: {}, {} validation, {} test, {}; export it with {}".format(*row)
+def handed_networks(  # noqa: PLR0917 - what they are made of
+    context: FitContext,
+    kind: FitKind[AnyJobs],
+    ranking: Ranking[AnyJobs],
+    winner: Winner,
+    training: Training,
+    smaller: Sequence[tuple[LimitSet, Winner, Training]],
+) -> tuple[HandedNetwork, ...]:
+    """The winner and the network of each smaller limit, with their baselines; none where there is one limit."""
+    experiment, candidates = context.begun.experiment, ranking.candidates
+    if not experiment.smaller:
+        return ()
+    every = np.ones(len(candidates), bool)
+    masks = dict(
+        zip(map(str, experiment.smaller), within_smaller(context, candidates), strict=True)
+    )
+
+    def handed(
+        texts: Mapping[str, str], within: Bool[ndarray, "n"], decided: Winner, trained: Training
+    ) -> HandedNetwork:
+        judged = trained.test
+        return HandedNetwork(
+            dict(texts),
+            trained.arch,
+            decided.latency_ms,
+            Kind(decided.latency_kind).name,
+            valid_accuracy(trained),
+            None if judged is None else judged.fraction,
+            None if judged is None else judged.interval or _interval(judged),
+            trained.epochs,
+            _baseline(context, kind, ranking, within),
+        )
+
+    first = handed(experiment.texts, every, winner, training)
+    return (
+        first,
+        *(
+            handed(each.texts, masks[str(each)], decided, trained)
+            for each, decided, trained in smaller
+        ),
+    )
 
 
-def limits_table(context: FitContext, within: Sequence[tuple[float, Winner, Training]]) -> Table:
-    """A row a limit, to choose from."""
-    header = ["T (ms)", "network", "validation", "test", "latency", "export it with"]
-    rows = [
-        [*row[:1], f"`{row[1]}`", *row[2:5], f"`{row[5]}`"] for row in _limit_rows(context, within)
-    ]
-    return Table(header, rows, "One network for each limit, all of one fit.")
+def _interval(judged: Judged) -> tuple[float, float]:
+    """95 % interval of an accuracy."""
+    return wilson_interval(judged.fraction, judged.images)
 
 
-def _limit_rows(
-    context: FitContext, within: Sequence[tuple[float, Winner, Training]]
-) -> Iterator[list[str]]:
-    for limit_ms, winner, training in within:
-        named = {"run": str(context.begun.folder.path), "T": f"{limit_ms:g}ms"}
-        yield [
-            f"{limit_ms:g}",
-            training.arch,
-            f"{valid_accuracy(training):.1%}",
-            "-" if training.test is None else f"{training.test.fraction:.1%}",
-            Number(winner.latency_ms, "ms", Kind(winner.latency_kind)).text,
-            export_command(named, context.problem.space.name, context.config.data),
-        ]
+def _baseline(
+    context: FitContext,
+    kind: FitKind[AnyJobs],
+    ranking: Ranking[AnyJobs],
+    within: Bool[ndarray, "n"],
+) -> HandedBaseline | None:
+    """The baseline among some candidates, as far as it was evaluated."""
+    stage = kind.baseline_within(ranking, within)
+    if stage is None or stage.favourite is None:
+        return None
+    at = ranking.position(context.problem.space.parse(stage.favourite))
+    latency_ms = float(ranking.candidates.latency_ms[at])
+    return HandedBaseline(stage.favourite, latency_ms, stage.accuracy, stage.fidelity)
 
 
 def page_of(  # noqa: PLR0917 - what the page shows
@@ -196,11 +235,10 @@ def page_of(  # noqa: PLR0917 - what the page shows
     summary: Summary,
     trials: Trials,
     steps: NextSteps | None,
-    within: Sequence[tuple[float, Winner, Training]] = (),
 ) -> str:
     """The page with the stages and all trainings."""
     folder, winner, epochs = context.begun.folder, None, summary.settings.epochs
-    handed = {training.arch for _, _, training in within}
+    handed = {network.arch for network in summary.handed}
     others = [
         Fidelity(
             f"{epochs_text(each.epochs)}, {'a smaller limit' if each.arch in handed else 'replaced'}",
@@ -227,5 +265,13 @@ def page_of(  # noqa: PLR0917 - what the page shows
         config=folder.config.read_text(encoding="utf-8"),
         images=context.images,
         steps=steps,
-        limits=limits_table(context, within) if len(within) > 1 else None,
+        limits=_limits_table(context, summary),
     ).html()
+
+
+def _limits_table(context: FitContext, summary: Summary) -> Table | None:
+    """The networks of several limits; None where there is one."""
+    if not summary.handed:
+        return None
+    run, space = context.begun.folder.path, context.problem.space.name
+    return table_of(summary.handed, run, space, context.config.data)

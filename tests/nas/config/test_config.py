@@ -18,7 +18,7 @@ from edgenas_core.types.errors import UserError
 from nas.config import moved_settings
 from nas.config.build import SearchConfig, add_part, build, register
 from nas.config.moved_settings import fit_words, require_fit_settings, require_search_settings
-from nas.config.run_config import RunConfig, live_settings
+from nas.config.run_config import RunConfig, limit_sets_of, live_settings
 from nas.fit.config import FitConfig
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
@@ -166,3 +166,29 @@ def test_the_two_commands_share_the_settings_of_a_run_and_no_others():
     assert search & fit == run
     assert search - run == {*moved_settings.OF_SEARCH}
     assert fit - run == {*moved_settings.OF_FIT}
+
+
+def test_lists_of_limits_are_sets_from_the_largest_to_the_smallest():
+    named = {"T": ["50ms", "100ms", "50ms"], "RAM": ["64kB", "256kB", "64kB"], "flash": "1MB"}
+
+    sets = limit_sets_of(OmegaConf.create(named))
+
+    assert sets == [
+        {"T": "100ms", "RAM": "256kB", "flash": "1MB"},
+        {"T": "50ms", "RAM": "64kB", "flash": "1MB"},
+    ]
+    halves = OmegaConf.create({"T": "8ms", "RAM": None, "flash": None, "networks_handed": 3})
+    assert [each["T"] for each in limit_sets_of(halves)] == ["8ms", "4ms", "2ms"]
+
+
+@pytest.mark.parametrize(
+    ("named", "match"),
+    [
+        ({"T": ["1ms", "2ms"], "RAM": ["2kB", "1kB"]}, "T=1ms RAM=2kB"),
+        ({"T": ["1ms", "2ms", "3ms"], "RAM": ["2kB", "1kB"]}, "RAM=.* 2 limits where 3"),
+        ({"T": [], "RAM": None}, "T="),
+    ],
+)
+def test_limits_that_are_no_sets_are_refused(named, match):
+    with pytest.raises(UserError, match=match):
+        limit_sets_of(OmegaConf.create({"flash": None, **named}))

@@ -76,6 +76,20 @@ def test_cheap_networks_are_tuned_where_the_first_by_published_accuracy_is_too_s
     assert plan.network[plan.order(results)[0]] == 1
 
 
+def test_networks_within_a_smaller_limit_are_ranked_for_it_and_one_is_tuned():
+    plan = plan_of([3, 4, 8, 9, 10, 11], [0.5, 0.52, 0.7, 0.71, 0.72, 0.73])
+    frozen, tuned = [0.5, 0.55, 0.8, 0.81, 0.82, 0.83], [0.6, 0.65, 0.86, 0.87, 0.88, 0.89]
+    within = plan.candidates.latency_ms <= 4
+    assert not {0, 1} & tuned_networks(plan, replayed(plan, frozen, tuned)[0])
+
+    results, elapsed_s = replayed(replace(plan, smaller=(within,)), frozen, tuned)
+
+    assert 1 in tuned_networks(plan, results)
+    assert {0, 1} <= {int(plan.network[job.candidate]) for job in results}
+    assert plan.network[plan.baseline_within(within)] == 1
+    assert elapsed_s <= plan.ends_s(results)
+
+
 def test_what_cannot_be_tuned_long_enough_is_worth_less_than_what_can():
     plan = plan_of([3, 30], [0.7, 0.7], full_s=400)
     results = {StageJob(0, 0): Result(0.79, 3.0), StageJob(3, 0): Result(0.8, 30.0)}

@@ -52,6 +52,7 @@ def context(
         config=made(FitConfig, **settings),
         problem=made(SearchProblem, **(problem or {})),
         rule=rule or FineTuningConfig("fine_tuning"),
+        smaller=(),
     )
     clock = Clock(time.monotonic())
     clock.resume(elapsed_s)

@@ -5,6 +5,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,6 +42,7 @@ from nas.fit.training.trained_folder import Judged, Training, read_training, tra
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
+from nas.trials.limits import NO_FURTHER_LIMITS, LimitSet
 
 UNTIMED = ("hours=10", "executor=threads")
 """Of a search that ends as soon as every network was tuned."""
@@ -311,9 +313,17 @@ def test_a_fit_goes_on_with_the_training_in_which_it_was_interrupted(
 
 
 def test_a_network_that_was_trained_for_a_larger_limit_serves_smaller_ones_that_it_meets():
-    parts = context(problem={"limit_ms": 5.0, "margin": 0.0}, precision=None, export=False)
-    parts.begun.experiment.further_ms = (0.3, 0.1)
-    candidates = made(Candidates, latency_ms=np.array([0.4]), latency_kind=np.array([1], np.int8))
+    space = SimpleNamespace(parse=lambda _: np.array([1]))
+    problem = {"limit_ms": 5.0, "margin": 0.0, "space": space}
+    parts = context(problem=problem, precision=None, export=False)
+    smaller = [LimitSet(ms, NO_FURTHER_LIMITS, {"T": f"{ms}ms"}) for ms in (0.3, 0.1)]
+    parts.begun.experiment.smaller = smaller
+    candidates = made(
+        Candidates,
+        architectures=np.array([[1]]),
+        latency_ms=np.array([0.4]),
+        latency_kind=np.array([1], np.int8),
+    )
     kind = made(Pretrained)
     object.__setattr__(kind, "entries", lambda *_: [])
     winner = Winner("(1)", "fine_tuning", 9, 0, 0.2, int(Kind.measured))
@@ -323,7 +333,7 @@ def test_a_network_that_was_trained_for_a_larger_limit_serves_smaller_ones_that_
         parts, kind, made(Ranking, candidates=candidates), Record()
     ).train_within(None, [(winner, training)])
 
-    assert handed == [(0.3, winner, training)]
+    assert handed == [(smaller[0], winner, training)]
 
 
 def test_no_network_from_scratch_is_tried_in_the_time_of_the_winner(monkeypatch):

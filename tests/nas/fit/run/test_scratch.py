@@ -286,13 +286,17 @@ def test_each_of_several_limits_gets_its_trained_network(toy_search, fit_here, t
     small = find(folder, None, None, 0.7)
     assert small.searched.latency_ms <= 0.7
     assert read_training(trained_folder(folder, small.arch)).epochs >= 1
-    assert "T = 0.7 ms: " in finished.stdout
-    assert f"nas.export 'run={folder}' T=0.7ms" in " ".join(finished.stdout.split())
+    assert "T = 0.7ms: " in finished.stdout
+    names = [each["limits"] for each in summary["handed"]]
+    assert names == [{"T": "1.1ms"}, {"T": "0.7ms"}]
+    assert summary["handed"][1]["arch"] == small.arch
+    assert folder.name.endswith("-T0.7-1.1ms")
     exported = json.loads((folder / "export-T0.7ms" / "export.json").read_text())
     assert exported["architecture"]["arch"] == small.arch
     assert exported["trained"]
     page, steps = (folder / "report.html").read_text(), folder / "next_steps.json"
     assert "One network for each limit" in page
     assert "What to do next" in page
-    low, high = json.loads(steps.read_text())["wrong_of_100"]
-    assert 0 <= low < high <= 100
+    wrong = json.loads(steps.read_text())["wrong_of_100"]
+    assert 0 <= wrong["low"] < wrong["high"] <= 100
+    assert wrong["kind"].startswith("measured on")
