@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import final
@@ -83,12 +83,7 @@ def scene_masks(
     parts: list[ImagePart] = []
     unused: list[str] = []
     without: list[str] = []
-    listed = {
-        name: part
-        for file in sorted(folder.glob("ImageSets/Segmentation/*.txt"))
-        if (part := split_in(file.stem)) is not None
-        for name in read_text(file).split()
-    }
+    listed = _listed_splits(folder)
     for place in [each for each in above if each.is_dir()] or [folder]:
         images, found = _folders(place)
         of_place = SPLITS.get(place.name.casefold()) if place != folder else None
@@ -100,16 +95,12 @@ def scene_masks(
                 f"there is no folder {missing[0]}; put images into images/ and masks of the same names into masks/, or both "
                 f"into train/, val/ and test/; to convert other forms: {_converter(folder)}"
             )
-        by_name: dict[str, list[Path]] = {}
-        for mask in image_files(found):
-            by_name.setdefault(str(mask.relative_to(found).with_suffix("")), []).append(mask)
+        by_name = _masks_by_name(found)
         taken: dict[Path, Path] = {}
         for file in image_files(images):
             inside = file.relative_to(images)
             stem = str(inside.with_suffix(""))
-            of_file = [mask for suffix in _SUFFIXES for mask in by_name.get(stem + suffix, ())]
-            city = stem.removesuffix("_leftImg8bit")
-            of_file += [mask for end in _CITYSCAPES for mask in by_name.get(city + end, ())][:1]
+            of_file = _masks_of(stem, by_name)
             if not of_file and listed:
                 without.append(file.name)  # VOC has masks of some images
                 continue
@@ -136,6 +127,31 @@ def scene_masks(
         if names
     )
     return files, masks, np.array(parts, np.int8), left_out
+
+
+def _listed_splits(folder: Path) -> dict[str, ImagePart]:
+    """Splits that the lists of Pascal VOC name, by the names of images."""
+    return {
+        name: part
+        for file in sorted(folder.glob("ImageSets/Segmentation/*.txt"))
+        if (part := split_in(file.stem)) is not None
+        for name in read_text(file).split()
+    }
+
+
+def _masks_by_name(folder: Path) -> dict[str, list[Path]]:
+    """Masks by their paths in the folder, without suffix."""
+    by_name: dict[str, list[Path]] = {}
+    for mask in image_files(folder):
+        by_name.setdefault(str(mask.relative_to(folder).with_suffix("")), []).append(mask)
+    return by_name
+
+
+def _masks_of(stem: str, by_name: Mapping[str, Sequence[Path]]) -> list[Path]:
+    """Masks that bear an image's name, with a suffix or as Cityscapes names them."""
+    masks = [mask for suffix in _SUFFIXES for mask in by_name.get(stem + suffix, ())]
+    city = stem.removesuffix("_leftImg8bit")
+    return masks + [mask for end in _CITYSCAPES for mask in by_name.get(city + end, ())][:1]
 
 
 def _folders(place: Path) -> tuple[Path, Path]:
