@@ -61,14 +61,21 @@ _MOST_JUDGED, _FEWEST_JUDGED = 600, 100
 
 
 def advice_of(
-    context: FitContext, kind: FitKind[AnyJobs], training: Training, trials: Trials
+    context: FitContext,
+    kind: FitKind[AnyJobs],
+    training: Training,
+    trials: Trials,
+    left_s: float,
 ) -> NextSteps | None:
-    """Advice after a fit, which is also written to `next_steps.json`; None where it learnt no classes."""
+    """Advice after a fit, which is also written to `next_steps.json`; None where it learnt no classes.
+
+    It takes its share of the time, and no more than what is left.
+    """
     row = context.problem.space.parse(training.arch)
     images = kind.images(row)
     if not isinstance(images, ImageSet) or not has_classes(images) or training.test is None:
         return None
-    seconds = ADVICE_SHARE * context.seconds
+    seconds = min(ADVICE_SHARE * context.seconds, left_s)
     began_s = time.monotonic()
     beyond = network_beyond(context, kind, row, seconds / 3)
     others = (faster_network(context, trials, len(images.valid)), beyond)

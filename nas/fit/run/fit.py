@@ -17,7 +17,7 @@ from latency.base import LiveOracle
 from nas.fit.ranking.proposer import StagedProposer
 from nas.fit.run.advice import advice_of
 from nas.fit.run.context import AnyJobs, FitContext, Ranking
-from nas.fit.run.full_training import FullTrainings, is_for_int8
+from nas.fit.run.full_training import FullTrainings, export_s, is_for_int8
 from nas.fit.run.int8 import int8_of_winner
 from nas.fit.run.kind import FitKind
 from nas.fit.run.record import Record
@@ -180,9 +180,12 @@ class Fit(Generic[AnyJobs]):
     def page(self, summary: Summary, trials: Trials) -> str:
         """The page with the stages and all trainings."""
         replaced = [training for _, training in self._trained[:-1]]
-        steps = advice_of(self._context, self._kind, self._trained[-1][1], trials)
+        context, (winner, training) = self._context, self._trained[-1]
+        kept_s = export_s(context, min(winner.latency_ms, context.problem.limit_ms))
+        left_s = context.seconds - context.clock.elapsed_s - kept_s
+        steps = advice_of(context, self._kind, training, trials, left_s)
         return page_of(
-            self._context,
+            context,
             self._kind.fidelities,
             replaced,
             self._kind.images,

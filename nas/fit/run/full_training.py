@@ -53,14 +53,18 @@ def is_for_int8(context: FitContext) -> bool:
 def after_s(context: FitContext, latency_ms: float) -> float:
     """Seconds that are kept for the int8 file, the advice, and the export of a network of this latency."""
     share = (_INT8_SHARE if is_for_int8(context) else 0.0) + ADVICE_SHARE
-    kept_s = share * context.seconds
+    return share * context.seconds + export_s(context, latency_ms)
+
+
+def export_s(context: FitContext, latency_ms: float) -> float:
+    """Seconds that are kept for the export of a network of this latency; 0 where none is asked for."""
     if not context.config.export:
-        return kept_s
+        return 0.0
     images, smaller = context.images, context.begun.experiment.smaller
     every_ms = latency_ms + sum(limits.limit_ms for limits in smaller)
     passes_s = _EXPORT_PASSES * (len(images.valid) + len(images.test) + 256) * every_ms / 1000
     exports_s = _EXPORT_S * (1 + len(smaller)) + passes_s
-    return kept_s + min(exports_s, _MOST_EXPORT * context.seconds)
+    return min(exports_s, _MOST_EXPORT * context.seconds)
 
 
 @final

@@ -26,6 +26,7 @@ def test_int8_is_slower_where_both_of_its_times_are(int8_ms, kind, is_slower):
 
     class Live(Oracle):
         confirm_top = 1
+        at_once = 1
 
         def remember(self, architectures, latencies):
             """Nothing."""
