@@ -1,11 +1,14 @@
 """Figures of results pages are those of the files beside them, or follow from their own tables."""
 
 import csv
+import gzip
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from nas.report.answer import _CERTAIN
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -132,3 +135,34 @@ def test_one_queue_takes_longer_than_one_launch_by_what_the_page_says():
 
     said = f"{min(longer):.0f} to {max(longer):.0f} % more than one launch"
     assert said in " ".join(page.read_text(encoding="utf-8").split())
+
+
+TABLES = ROOT / "nas" / "spaces" / "nas_bench_201" / "measured"
+PAIRS = {
+    "EPYC VM, another network": ("epyc-vm-torch-fp32-b1", "beside-nb201"),
+    "EPYC VM, memory hog, held": ("epyc-vm-torch-fp32-b1", "hog-memory-fine-lock-limit-1000"),
+    "EPYC VM, memory hog": ("epyc-vm-torch-fp32-b1", "hog-memory"),
+    "H200, ResNet-50": ("h200-torch-graph-fp32-b1", "beside-resnet50"),
+    "H200, memory hog": ("h200-torch-graph-fp32-b1", "hog-gpu-memory"),
+    "H200, memory hog, held": (
+        "h200-torch-graph-fp32-b1",
+        "hog-gpu-memory-budget-limit-953674",
+    ),
+}
+
+
+def median_ms_by_index(table):
+    with gzip.open(TABLES / f"{table}.csv.gz", "rt", encoding="utf-8") as file:
+        return {row["index"]: float(row["median_ms"]) for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_times_under_load_that_confirm_a_limit_are_those_of_the_bundled_tables(name):
+    alone, beside = PAIRS[name]
+    alone_ms, beside_ms = median_ms_by_index(alone), median_ms_by_index(f"{alone}-{beside}")
+    quotients = np.array([alone_ms[row] / beside_ms[row] for row in alone_ms.keys() & beside_ms])
+    pages = tables_of(RESULTS / "measuring.md")
+    (row,) = (row for table in pages for row in table if row[0] == name)
+
+    quantiles = [f"{value:.2f}" for value in np.quantile(quotients, [0.5, 0.95, 1])]
+    assert row[1:] == [str(len(quotients)), *quantiles, str((quotients > _CERTAIN).sum())]
