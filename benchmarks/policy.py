@@ -2,6 +2,7 @@
 
     $ NAS_DATA=<tables> python -m benchmarks.policy judge 32 judge.jsonl       # devices that chose nothing
     $ NAS_DATA=<tables> python -m benchmarks.policy ablation 8 ablation.jsonl  # without each of its parts
+    $ NAS_DATA=<tables> python -m benchmarks.policy default 8 default.jsonl    # the search that names no reward
 
 A run that was cut off goes on from its .jsonl, which holds each setting's measures; with other defaults,
 begin another.
@@ -12,7 +13,8 @@ architectures meet. `arrived`: seeds where the reward of the policy's mode is wi
 reward's own maximum over the space, with Wilson's 95 % interval. `gap`: points between the best
 sample within T and the exact optimum; beside it the paired difference to uniform sampling with its
 bootstrap 95 % interval (negative: better). `settled`: median samples until the mean latency of 100
-samples stays within T. results/policy.md holds the tables.
+samples stays within T. `default` has the gaps of `local_search`, which a search without a named reward
+uses, on devices that no setting was chosen on. results/policy.md holds the tables.
 """
 
 from __future__ import annotations
@@ -26,7 +28,13 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binomtest
 
-from benchmarks.searching import experiment_of, head, interval, row, settings_of_searches
+from benchmarks.searching import (
+    experiment_of,
+    head,
+    interval,
+    row,
+    settings_of_searches,
+)
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.statistics import sample_within_limit
@@ -39,8 +47,19 @@ JUDGES = (
     "help-pixel2",
     "help-fpga",
 )
+KEPT = (
+    "help-pixel3",
+    "help-titanx-32",
+    "snapdragon-855-gpu/int8/b1",
+    "snapdragon-675-dsp/int8/b1",
+    "raspberry-pi-5/torch-mobile/fp32/b1",
+    "jetson-tx2/tensorrt/fp32/b1",
+)
+"""Devices that no setting was chosen on."""
+
 TUNING = ("help-1080ti-1", "help-silver-4114", "help-samsung-s7", "help-essential-ph-1")
 SHARES = (0.1, 0.4)
+SAMPLES = (500, 1000, 5000)
 REWARDS = ("proposed", "mnasnet_hard", "constrained")
 PARTS = {
     "all parts": {},
@@ -108,13 +127,15 @@ def measured(name, setting, seeds, changes):
     every = problem.evaluate(SPACE.architectures(np.arange(SPACE.size)))
     best = every.rewards.argmax()
     missed = [] if mode is None else every.rewards.max() - problem.evaluate(mode).rewards
-    within = np.where(latency_ms <= limit_ms, accuracy, 0).max(1)
+    within = np.maximum.accumulate(np.where(latency_ms <= limit_ms, accuracy, 0), axis=1)
     optimum = problem.survey.accuracy[problem.survey.optimum]
+    gaps = 100 * (optimum - within)
     return {
         "limit_ms": limit_ms,
         "ratio": every.latency_ms[best] / limit_ms,  # of the reward's maximum
         "missed": list(missed),
-        "gap": list(100 * (optimum - within)),
+        "gap": gaps[:, -1].tolist(),
+        "gaps": gaps[:, np.array(SAMPLES) - 1].tolist(),
         "settled": [sample_within_limit(row, limit_ms) for row in latency_ms],
     }
 
@@ -172,10 +193,26 @@ def ablation(journal, devices, seeds):
         row(part, *cells)
 
 
+def default(journal, devices, seeds):
+    """The gap of the search that names no reward, after so many samples."""
+    head("device", "T, ms", *(f"gap after {samples:,}" for samples in SAMPLES))
+    every = []
+    for device, share in product(devices, SHARES):
+        measured = journal.measures("local_search", (device, share, "constrained"), seeds)
+        every.append(measured["gaps"])
+        row(device, f"{measured['limit_ms']:.2f}", *map(interval, every[-1].T))
+    row("mean", "", *map(interval, np.concatenate(every).T))
+
+
 def main():
-    run, devices = {"judge": (judge, JUDGES), "ablation": (ablation, TUNING)}[sys.argv[1]]
+    run, devices = {
+        "judge": (judge, JUDGES),
+        "ablation": (ablation, TUNING),
+        "default": (default, KEPT),
+    }[sys.argv[1]]
+    journal = PolicyJournal(Path(sys.argv[3]))
     with settings_of_searches():
-        run(PolicyJournal(Path(sys.argv[3])), tuple(sys.argv[4:]) or devices, int(sys.argv[2]))
+        run(journal, tuple(sys.argv[4:]) or devices, int(sys.argv[2]))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from edgenas_core.command.hydra_command import called, chosen_names, typed_call,
 from edgenas_core.types.errors import UserError
 from latency.measuring.settings import MeasureConfig
 from nas import transfer as transfer_command
-from nas.config.build import NAMES, SearchConfig, add_part, build, register
+from nas.config.build import NAMES, SearchConfig, add_part, build, default_searcher, register
 from nas.config.moved_settings import as_fit, is_fit, require_fit_settings, require_search_settings
 from nas.config.run_config import live_settings
 from nas.fit import command as fit_command
@@ -88,6 +88,7 @@ def search(
     chosen = chosen_settings(_with_own_parts(arguments))
     require_search_settings(chosen)
     chosen = {**live_settings(chosen), **chosen}
+    chosen = {**default_searcher(chosen), **chosen}
     return _run("nas.search", "search", search_command.search_kind(), chosen, progress, quiet=quiet)
 
 
@@ -179,6 +180,7 @@ def suggest(*, settings: Settings | None = None, **keywords: Unpack[SearchKeywor
     chosen = chosen_settings(_with_own_parts(arguments))
     require_search_settings(chosen)
     chosen = {**live_settings(chosen), **chosen}
+    chosen = {**default_searcher(chosen), **chosen}
     with called("nas.search", "search", chosen, *USER_ERRORS) as composed:
         experiment = build(composed)
     return Suggestions(experiment.problem, experiment.controller)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from typing import Any, final
@@ -13,6 +15,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from controller.base import Controller, ControllerConfig
 from edgenas_core.command.plug_ins import GROUPS, load
 from edgenas_core.command.settings import setting
+from edgenas_core.types.architectures import Enumerable
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.units import milliseconds
 from nas.accuracy.base import AccuracyConfig, HasWeights, Inherits, Split
@@ -31,7 +34,7 @@ from nas.config.run_config import (
     with_precision,
 )
 from nas.spaces.base import SearchSpace, searched_part, task_named
-from nas.spaces.registry import default_of, plug_ins_of, space_named
+from nas.spaces.registry import default_of, default_space, plug_ins_of, space_named
 from nas.spaces.trusted_code import trust
 from nas.trials.executor import Simulated
 from nas.trials.problem import RewardedProblem
@@ -73,6 +76,9 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """Class of every name of the package, imported when the name is chosen; plug-ins add theirs."""
 
+_SLOW_SOURCES = {"probe", "layers"}
+"""Sources of latencies that are asked for few networks."""
+
 
 @final
 @dataclass
@@ -89,7 +95,8 @@ class SearchConfig(RunConfig):
         MISSING,
         "How architectures are proposed: reinforce (policy gradient), rnn (the same as published), guided, "
         "evolution, local_search, uniform, exhaustive, and with the extra `searchers` nsga2 and tpe; "
-        "docs/how-to/choose-a-searcher.md compares them. By default guided with latency=probe.",
+        "docs/how-to/choose-a-searcher.md compares them. "
+        "By default guided with latency=probe; else local_search without reward=, and reinforce with it.",
     )
     accuracy: AccuracyConfig = setting(
         MISSING,
@@ -188,9 +195,29 @@ def _settings(group: str, kind: type[Any]) -> DictConfig:
     return node
 
 
+def default_searcher(chosen: Mapping[str, Any]) -> dict[str, str]:
+    """The controller of a search that names neither a reward nor a controller: local search.
+
+    Such a search only asks for the best network within T. A named reward keeps the policy gradient, by which rewards
+    are compared, a live board keeps `guided`, and so does a space that cannot be listed (`_default_controller`).
+
+    Args:
+      chosen: settings by their full names.
+    """
+    names = r"\+?(reward|controller|objectives|experiment|resume)\b"
+    is_named = any(re.match(names, name) for name in chosen)
+    if is_named or chosen.get("latency") in _SLOW_SOURCES:
+        return {}
+    try:
+        space = space_named(str(chosen.get("space") or default_space()))
+    except UserError:  # named where it is built
+        return {}
+    return {"controller": "local_search"} if isinstance(space, Enumerable) else {}
+
+
 def _default_controller(latency: str) -> str:
     """The controller of a search that names none, by its latency source: few queries of a live board."""
-    return "guided" if latency in {"probe", "layers"} else "reinforce"
+    return "guided" if latency in _SLOW_SOURCES else "reinforce"
 
 
 def build(composed: DictConfig) -> SearchExperiment:

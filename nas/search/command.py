@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgenas_core.command.console import PlainConsole, say
 from edgenas_core.command.exit_status import one_line_errors, run_command
-from nas.config.build import register
+from nas.config.build import default_searcher, register
 from nas.config.moved_settings import fit_words, require_search_settings
 from nas.config.run_config import live_settings
 from nas.runs.command import run_command_line
@@ -19,8 +20,9 @@ HANDED_OVER = "training on your own data is the command nas.fit now; starting it
 _ABOUT = """
 Find the most accurate architecture that meets a time limit on a device.
 
-  python -m nas.search reward=proposed T=17ms
-  python -m nas.search T=15ms P=500k reward=constrained device=raspberry-pi-4/b1
+  python -m nas.search T=17ms
+  python -m nas.search T=15ms P=500k device=raspberry-pi-4/b1
+  python -m nas.search reward=proposed T=17ms      (a reward is maximised by a policy gradient)
   python -m nas.search 'objectives=[accuracy,latency]' controller=guided budget=200
   python -m nas.search latency=probe device=ssh://jetson budget=300     (a board that SSH reaches)
   python -m nas.search -m reward=proposed,mnasnet,constrained seed=0,1,2
@@ -53,7 +55,10 @@ def main(words: Sequence[str] | None = None) -> None:
     with one_line_errors():
         require_search_settings(settings)
     live = live_settings(settings)
-    words = [*(f"{name}={value}" for name, value in live.items()), *words]
+    added = live | default_searcher(live | settings)
+    # beside the first setting, as Hydra takes settings in one group
+    first = next((at for at, word in enumerate(words) if re.match(r"[^-]+=", word)), len(words))
+    words[first:first] = [f"{name}={value}" for name, value in added.items()]
     run_command_line("nas.search", "search", words, search_kind, _ABOUT)
 
 

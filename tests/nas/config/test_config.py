@@ -16,7 +16,7 @@ from controller.policy.rnn import RnnConfig
 from edgenas_core.command.conf_folder import CONF
 from edgenas_core.types.errors import UserError
 from nas.config import moved_settings
-from nas.config.build import SearchConfig, add_part, build, register
+from nas.config.build import SearchConfig, add_part, build, default_searcher, register
 from nas.config.moved_settings import fit_words, require_fit_settings, require_search_settings
 from nas.config.run_config import RunConfig, limit_sets_of, live_settings
 from nas.fit.config import FitConfig
@@ -121,6 +121,26 @@ def test_objectives_that_cannot_be_searched_for_are_refused(composed, words, mes
 )
 def test_settings_of_a_live_board_name_the_source_of_latencies(chosen, added):
     assert live_settings(dict(word.split("=") for word in chosen.split())) == added
+
+
+@pytest.mark.parametrize(
+    ("chosen", "added"),
+    [
+        ("T=17ms budget=40", {"controller": "local_search"}),
+        ("reward=constrained", {}),
+        ("+reward=proposed T=17ms", {}),
+        ("reward=proposed,mnasnet seed=0,1", {}),
+        ("controller.lr=0.1", {}),
+        ("controller=rnn", {}),
+        ("latency=probe device=ssh://b", {}),
+        ("objectives=[accuracy,latency]", {}),
+        ("resume=runs/x", {}),
+        ("+experiment=mine", {}),
+        ("space=there_is_none", {}),
+    ],
+)
+def test_a_search_that_names_no_reward_and_no_controller_is_a_local_search(chosen, added):
+    assert default_searcher(dict(word.split("=", 1) for word in chosen.split())) == added
 
 
 @pytest.mark.parametrize(
