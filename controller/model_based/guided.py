@@ -39,7 +39,7 @@ from controller.model_based.needed_accuracy import (
     needed_accuracy,
     without_noise,
 )
-from controller.model_based.outcome_model import OutcomeModel, Outcomes
+from controller.model_based.outcome_model import OutcomeModel, Outcomes, limits_bind
 from controller.replicated import OneSearch, ReplicatedController, ReplicaTrials
 from controller.rows import keys_of, rows_of
 
@@ -63,6 +63,7 @@ class GuidedSearch(OneSearch):
         self._config = config
         self._positions = len(space.num_choices)
         self._model = OutcomeModel(space, around_limit=not config.front)
+        self._expected = getattr(space, "expected", None)
         import scipy.linalg  # noqa: F401, PLC0415 - only libraries loaded by now are limited
 
         self._libraries = ThreadpoolController()
@@ -128,10 +129,12 @@ class GuidedSearch(OneSearch):
         """Plan at least one and at most `count` architectures, or more where fitting the model takes long."""
         accuracy = np.array(self._accuracy)
         evaluated = np.flatnonzero(np.isfinite(accuracy))
-        if len(self._rows) < self._config.random or len(evaluated) < 2:
-            return self._uniform(1, best=len(self._rows) < self._config.taught)
-        # 1. fit the model
         rows, ratios = np.array(self._rows), np.array(self._ratios)
+        if len(self._rows) < self._config.random or len(evaluated) < 2:
+            is_bound = not self._config.front and len(evaluated) and limits_bind(ratios[evaluated])
+            uniform = self._config.random - self._config.taught
+            return self._uniform(1, best=len(self._rows) >= uniform and not is_bound)
+        # 1. fit the model
         best_first = self._sort_by_reward(evaluated, accuracy, ratios)
         used = np.append(
             self._fitted_trials(best_first, accuracy), np.flatnonzero(np.isnan(accuracy))
@@ -226,12 +229,11 @@ class GuidedSearch(OneSearch):
 
     def _uniform(self, count: int, *, best: bool = False) -> list[Int64[ndarray, "D"]]:
         """Uniform draws that were not asked, or any if none is found; the best ones by other tasks, if these are known."""
-        expected = getattr(self._space, "expected", None)
         for _ in range(_ATTEMPTS):
             draws = self._space.sample(self._generator, _DRAWS)
             new = self._not_asked([draws])
-            if len(new) and best and expected is not None:
-                return list(new[np.argsort(-expected(new), kind="stable")[:count]])
+            if len(new) and best and self._expected is not None:
+                return list(new[np.argsort(-self._expected(new), kind="stable")[:count]])
             if len(new):
                 return list(new[:count])
         return list(draws[:count])
@@ -243,7 +245,9 @@ class GuidedConfig(ControllerConfig):
     """Settings of Bayesian optimisation; the constants were chosen by benchmarks/results/guided.md."""
 
     random = 4  # first architectures, drawn uniformly
-    taught = 2  # of these, taken as the best of many draws by other tasks, where they are known
+    taught = (
+        2  # of these, the last ones are the best of many draws by other tasks, unless limits bind
+    )
     is_taught = True
     polish = 5  # best known architectures, whose neighbours are candidates
     anywhere = 256  # candidates drawn uniformly

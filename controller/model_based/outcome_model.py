@@ -28,7 +28,15 @@ _COST = KernelWeights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
 _SLOPE, _SLOPE_TRIALS = 1.0, 5.0
 """Prior slope of the score by what other tasks let expect, and of how many trials it has the weight."""
 
+_FEASIBLE = 0.9
+"""Least share of the trials within all limits, below which other tasks are not used."""
+
 _WIDEST = 8.0  # costs are clipped to this many limits, or medians, and to 1 / 8 of one
+
+
+def limits_bind(ratios: Float64[ndarray, "k M"]) -> bool:
+    """Whether costs decide on these trials, more than accuracies; then other tasks lead beyond the limits."""
+    return bool((ratios <= 1).all(axis=1).mean() < _FEASIBLE)
 
 
 @final
@@ -115,20 +123,21 @@ class OutcomeModel:
         self.log_costs = np.clip(logs, middle - np.log(_WIDEST), middle + np.log(_WIDEST))
         self._seen = self._similarity.points(architectures)
         among = self._similarity(self._seen, self._seen)
-        self._taught = self._fit_taught(architectures[ended], scores)
+        self._slope = 0.0
+        self._taught = np.zeros(len(scores))
+        is_bound = self._around_limit and limits_bind(ratios[done])
+        if self._expected is not None and not is_bound:
+            self._taught = self._fit_taught(self._expected(architectures[ended]), scores)
         self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores - self._taught, ended)
         self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in self.log_costs.T]
 
     def _fit_taught(
-        self, architectures: Int64[ndarray, "k D"], scores: Float64[ndarray, "k"]
+        self, expected: Float64[ndarray, "k"], scores: Float64[ndarray, "k"]
     ) -> Float64[ndarray, "k"]:
-        """The part of the scores that is linear in what other tasks let expect; 0 without any.
+        """The part of the scores that is linear in what other tasks let expect.
 
         The slope is the least-squares one, shrunk towards its prior.
         """
-        if self._expected is None:
-            return np.zeros(len(scores))
-        expected = self._expected(architectures)
         self._centre = float(expected.mean())
         inputs = expected - self._centre
         joint = inputs @ (scores - scores.mean()) + _SLOPE_TRIALS * _SLOPE
@@ -149,8 +158,7 @@ class OutcomeModel:
             process.predict(near, process.weights.covariance(alone))
             for process in (self._accuracy, *self._costs)
         )
-        if self._expected is not None:
-            accuracy.mean = accuracy.mean + self._slope * (
-                self._expected(architectures) - self._centre
-            )
+        if self._expected is not None and self._slope:
+            expected = self._expected(architectures) - self._centre
+            accuracy.mean = accuracy.mean + self._slope * expected
         return Outcomes(accuracy, tuple(costs), points, self._similarity)

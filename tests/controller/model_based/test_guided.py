@@ -156,3 +156,23 @@ def test_a_limit_that_no_uniform_draw_meets_is_met_soon():
     )
 
     assert (sampled.mean(-1) <= limit).any(1).all()
+
+
+class Taught(Box):
+    """A space whose other tasks say that the larger the choices, the better."""
+
+    def expected(self, architectures):
+        return architectures.mean(-1)
+
+
+@pytest.mark.parametrize(("limit", "is_used"), [(0.5, False), (5.0, True)])
+def test_other_tasks_are_used_unless_limits_bind(limit, is_used):
+    def against(architectures):
+        return ratios_of(architectures) / limit
+
+    alone, taught = (
+        advance(CONFIG.build(space, [0]), 20, ratios_of=against)
+        for space in (SPACE, Taught(*NUM_CHOICES))
+    )
+
+    assert np.array_equal(alone, taught) != is_used
