@@ -47,7 +47,7 @@ def test_memory_is_that_of_the_file_and_its_interpreter(space, text, arena, file
     ram, flash = space.memories(space.parse(text)[None], task)[0]
 
     assert arena <= ram <= 1.02 * arena
-    assert flash == pytest.approx(file, rel=0.01)
+    assert file <= flash <= 1.02 * file
 
 
 def test_arrays_of_channels_that_are_no_multiple_of_four_are_aligned():
@@ -58,7 +58,7 @@ def test_arrays_of_channels_that_are_no_multiple_of_four_are_aligned():
 
     ram, flash = graph.memory()
     assert 55_424 <= ram <= 1.001 * 55_424
-    assert flash == pytest.approx(90_696, rel=0.001)
+    assert 90_696 <= flash <= 1.02 * 90_696
 
 
 def test_memory_computed_from_layers_is_that_of_the_whole_network():
