@@ -55,7 +55,7 @@ def draw_scored(
     """
     room_s = context.seconds * share
     # Draw and time for half of the time.
-    draws = reduce(_drawn(context, room_s / 2, first))
+    draws = reduce(_drawn(context, check, room_s / 2, first))
     began_s = time.monotonic()
 
     def check_time() -> None:
@@ -82,14 +82,24 @@ def draw_scored(
     return replace(candidates, score_s=time.monotonic() - began_s)
 
 
-def _drawn(context: FitContext, seconds: float, first: Int64[ndarray, "k D"] | None) -> Candidates:
-    """Draws within every limit; says how many there are."""
+def _drawn(
+    context: FitContext,
+    check: Callable[[], None],
+    seconds: float,
+    first: Int64[ndarray, "k D"] | None,
+) -> Candidates:
+    """Draws within every limit; says how many there are. Between two measured networks, `check` may leave the fit."""
+
+    def tell(line: str) -> None:
+        check()
+        context.tell(line)
+
     draws = draw(
         context.problem,
         context.config.seed,
         context.rule.draws,
         seconds,
-        context.tell,
+        tell,
         networks=context.config.networks,
         say=context.say,
         first=first,
