@@ -21,7 +21,7 @@ from latency.probe.address import THIS_MACHINE
 from nas.accuracy.base import Split
 from nas.fit.training.trained_folder import Judged, balanced_accuracy
 from nas.report.network import Network
-from nas.report.number import PREDICTED, amount
+from nas.report.number import FLAGS, PREDICTED, amount
 from nas.report.summary import Int8Accuracy, Summary, predicted_shares
 from nas.spaces.registry import space_named
 from nas.trials.limits import cost_text, label_of, share_text
@@ -328,7 +328,7 @@ class Answer:
                 KeyFigure("final policy", value, "reward of its most likely architecture")
             )
         figures += [
-            KeyFigure(f"times {kind.name}", f"{count:,}", _WHY_FLAGGED[kind], Tone.bad)
+            KeyFigure(f"times {FLAGS[kind]}", f"{count:,}", _WHY_FLAGGED[kind], Tone.bad)
             for kind, count in summary.flagged.items()
         ]
         return figures
@@ -636,4 +636,4 @@ def margin_text(summary: Summary) -> str:
     if not summary.margin:
         return ""
     below = 1 - math.exp(-summary.margin)
-    return f" A predicted latency is {below:.1%} below T or more, for confidence={summary.confidence:g}."
+    return f" Predicted latencies must be at least {below:.1%} below T (confidence={summary.confidence:g})."

@@ -58,6 +58,7 @@ class Network:
     latency_ms: float
     latency_kind: str
     costs: dict[str, float] = field(default_factory=dict)  # limited ones beside the latency
+    parameters: int | None = None
     feasible: bool | None = None  # within every limit, by a latency that was not taken under load
     rank: int | None = None  # 1 + feasible architectures that are more accurate
     on: tuple[OnDevice, ...] = ()  # with `latency=mapped`, the device with most room first
@@ -90,6 +91,15 @@ class Network:
     def is_disturbed(self) -> bool:
         """Whether its latency was measured while the device was under other load, so that it confirms nothing."""
         return self.latency.kind is Kind.disturbed
+
+    @property
+    def size(self) -> str:
+        """Its parameters, and the bytes of its weights in fp32; empty if they are not known."""
+        if self.parameters is None:
+            return ""
+        return (
+            f"{self.parameters / 1e6:.3g} M parameters ({self.parameters * 4 / 1e6:.3g} MB in fp32)"
+        )
 
     @property
     def line(self) -> str:

@@ -11,7 +11,7 @@ from nas.trials.limits import cost_text
 PREDICTED = "~"
 """Mark of a number that a model gave, wherever it is shown."""
 
-_FLAGS = {
+FLAGS = {
     Kind.disturbed: "under load",
     Kind.implausible: "implausible",
     Kind.penalty: "penalty",
@@ -37,7 +37,7 @@ class Number:
     @property
     def text(self) -> str:
         """The number with its mark and unit, and the kind of a time that is not to be relied on."""
-        flag = f", {_FLAGS[self.kind]}" if self.kind in _FLAGS else ""
+        flag = f", {FLAGS[self.kind]}" if self.kind in FLAGS else ""
         return f"{self.mark}{amount(self.value, self.unit)}{flag}"
 
     @property

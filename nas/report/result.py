@@ -53,6 +53,7 @@ def _network(answer: Answer, folder: Path, data: str | None) -> dict[str, Any] |
         "test_accuracy": None if network.test is None else _number(network.test),
         "latency": _number(network.latency),
         "costs": network.costs,
+        "parameters": network.parameters,
         "export_command": f"{command} --json",
     }
 

@@ -163,8 +163,7 @@ def _choice_figure(position: int, history: ChoiceHistory, space: SearchSpace, wh
     layout = axes("samples drawn", f"{what} (%)", hovermode="x unified", showlegend=False)
     layout["xaxis"] |= {"tickformat": ",d", "range": [0, int(edges[-1])], "nticks": 6}
     layout["yaxis"]["range"] = [0, 100]
-    name = space.positions[position]
-    return Figure(name[0].upper() + name[1:], traces, layout, height=250)
+    return Figure(f"Choices at {space.positions[position]}", traces, layout, height=250)
 
 
 MOST_DOTS = 2000
@@ -226,9 +225,7 @@ def front(
     ]
     if survey is not None:
         dots = thin(survey.latency_ms, survey.accuracy, MOST_DOTS)
-        counts = (
-            f"{len(dots):,} of the {len(survey.accuracy):,} architectures of the space, {counts}"
-        )
+        counts = f"{len(dots):,} of the {len(survey.accuracy):,} architectures of the space, and {counts}"
         x, y = survey.latency_ms[dots], survey.accuracy[dots] * 100
         whole = points("whole space", x, y, color=DOTS, size=3) | {"hoverinfo": "skip"}
         traces.insert(0, whole)
@@ -249,8 +246,8 @@ def front(
         "Samples by latency and accuracy",
         [{"hovertemplate": "%{text}<extra></extra>"} | trace for trace in traces],
         layout | limit_line(problem.limit_ms, answer.limit),
-        f"Point at a mark to see its architecture; a double click shows the inaccurate ones, too. Drawn "
-        f"are {counts}: where several fall on one spot, the first.",
+        f"Point at a mark to see its architecture; a double click shows the inaccurate ones, too. The "
+        f"chart shows {counts}. If several share a spot, the first is drawn.",
         height=560,
     )
 

@@ -453,6 +453,7 @@ class _Reporter:
             network,
             accuracy_test=_none_if_nan(float(problem.accuracy.test(architecture[None])[0])),
             accuracy_sd=sd,
+            parameters=int(problem.space.costs(architecture[None], problem.task)["parameters"][0]),
             at_chance=chance and network.accuracy_kind == Kind.trained.name,
             rank=survey.rank(accuracy) if survey is not None and network.feasible else None,
         )

@@ -42,7 +42,7 @@ def best_networks(
     }
     caption = (
         f"The {LISTED} most accurate distinct networks sampled within {answer.label}: of those that "
-        f"compute the same, the best. Test accuracy is asked of the reported networks only."
+        f"compute the same, the best. Test accuracy is looked up for the reported networks only."
     )
     return _table(answer, networks, caption, with_sample=True) if networks else None
 

@@ -12,6 +12,7 @@ from edgenas_core.command.console import say, wrapped
 from edgenas_core.page.document import KeyFigure
 from edgenas_core.types.kind import Kind
 from nas.report.answer import Answer, Status
+from nas.report.network import Network
 from nas.report.summary import Summary, TimedAgain
 from nas.spaces.registry import is_object
 from nas.spaces.trusted_code import export_command
@@ -30,7 +31,7 @@ def print_summary(console: Console, summary: Summary) -> None:
     say(console, answer.headline + (":" if answer.network is not None else ""))
     print_figures(console, answer.headline_figures)
     if answer.network is not None:
-        _print_arch(console, answer.network.arch, answer.network.index)
+        _print_network(console, answer.network)
 
 
 def print_details(console: Console, summary: Summary) -> None:
@@ -114,9 +115,12 @@ def print_next(
     say(console, f"sources: {'; '.join(sources)}")
 
 
-def _print_arch(console: Console, arch: str, index: int | None) -> None:
-    number = "" if index is None else f"number {index}: "
-    console.print(Text(f"  {number}{arch}"), soft_wrap=True)
+def _print_network(console: Console, network: Network) -> None:
+    number = "" if network.index is None else f"number {network.index}"
+    name = ", ".join(filter(None, (number, network.size)))
+    console.print(
+        Text(f"  {name}: {network.arch}" if name else f"  {network.arch}"), soft_wrap=True
+    )
 
 
 def _winner(summary: Summary) -> Iterator[KeyFigure]:

@@ -153,7 +153,7 @@ def test_a_time_under_load_near_t_is_not_confirmed():
     assert (answer.status, answer.best.is_disturbed) == (Status.unconfirmed, True)
     assert answer.headline.startswith("UNCONFIRMED")
     assert figure(answer, "latency").tone is Tone.bad
-    assert figure(answer, "times disturbed").value == "15"
+    assert figure(answer, "times under load").value == "15"
     assert "best sample within T, unconfirmed" in answer.networks
 
 

@@ -154,7 +154,7 @@ def test_a_large_search_is_thinned_out_and_says_so():
     html = searched(np.random.default_rng(0).integers(0, SPACE.size, 5000)).page().html()
 
     drawn, sampled = re.search(
-        r", ([\d,]+) of the ([\d,]+) distinct architectures sampled", html
+        r"and ([\d,]+) of the ([\d,]+) distinct architectures sampled", html
     ).groups()
     assert int(drawn.replace(",", "")) <= 2000 < int(sampled.replace(",", ""))
     assert len(html) < 6_000_000

@@ -76,5 +76,6 @@ def test_the_answer_is_of_six_lines_with_the_next_command(tmp_path):
     lines = answer.splitlines()
     assert lines[0].endswith(":")
     assert [line.split()[0] for line in lines[1:4]] == ["accuracy", "latency", "search"]
+    assert "M parameters" in lines[4]
     assert made.summary.answer.arch in lines[4]
     assert lines[5].startswith("next: python -m nas.export ")
