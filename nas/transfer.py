@@ -56,7 +56,7 @@ class TransferConfig:
         "With choose: folder for these networks as ONNX files, 01.onnx and so on.",
         unit="path",
     )
-    dataset: str = setting("auto", "Of these files: a task of the space.")
+    dataset: str = setting("auto", "Data set of the space, for these files.")
     device: str | None = setting(
         None, "Name of the device in the table.", unset="the name of the file"
     )

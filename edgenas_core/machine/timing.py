@@ -53,7 +53,7 @@ class TimingConfig:
 class TimingSettings:
     """What a user sets of a timing; few samples have a shorter warm-up and shorter turns."""
 
-    samples: int = setting(30, "Times taken of each network.", heading="How it is timed")
+    samples: int = setting(30, "Number of measurements of each network.", heading="How it is timed")
 
     def config(self) -> TimingConfig:
         """The whole timing.

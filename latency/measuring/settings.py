@@ -39,27 +39,27 @@ class MeasureConfig(StabilityConfig, BoardsConfig):
         "runtime=onnxruntime.",
     )
     dataset: str = setting(
-        "auto", "Task of the space, which decides the size of the images and of the last layer."
+        "auto", "Data set of the space. It sets the size of the images and of the last layer."
     )
     batch_size: int = setting(1, "Images of one inference.")
     networks: int | None = setting(
         None, "Number of distinct networks, drawn by the seed.", unset="all, if they can be listed"
     )
     probes: int | None = setting(
-        None, "Instead: number of calibration networks, chosen to predict the others."
+        None, "In place of networks=: number of calibration networks, chosen to predict the others."
     )
     transfer: bool = setting(
         False, "Predict all other networks from these, marked as predicted; 10 probes by default."
     )
     layers: int | None = setting(
         None,
-        "Instead: networks until so many distinct layers were timed inside them, for latency=layers; "
-        "of a board, of cmd:// (this machine), or with device=cuda runtime=graph.",
+        "In place of networks=: measure networks until so many distinct layers were timed inside them, for "
+        "latency=layers. It needs a board, cmd:// (this machine), or device=cuda runtime=graph.",
     )
     serial: str | None = setting(
         None,
-        "Instead: the port of a microcontroller that runs board/ of an export, or a file with what it printed; the times "
-        "go to probes.csv in out=, for latency=transfer.",
+        "In place of networks=: port of a microcontroller that runs board/ of an export, or a file with its output. The "
+        "times are written to probes.csv in out=, for latency=transfer.",
         unit="path",
     )
     repeats: int | None = setting(
@@ -68,7 +68,9 @@ class MeasureConfig(StabilityConfig, BoardsConfig):
         unset="20; 3 of calibration networks",
     )
     minutes: float | None = setting(
-        None, "Time after which nothing more is begun; the same command goes on.", unset="no limit"
+        None,
+        "Minutes after which no further network is measured; the same command continues.",
+        unset="no limit",
     )
     seed: int = setting(0, "Seed of the drawn networks and of the order.")
     scenario: str | None = setting(

@@ -66,7 +66,7 @@ class DeviceColumnConfig(LatencyConfig):
     )
     unit: TimeUnit | None = setting(
         None,
-        "Unit of the device's times in a table.",
+        "Unit of latencies in a table.",
         unset="that of its name or the file's, else ms",
     )
 
@@ -93,7 +93,7 @@ class AutoLatencyConfig(DeviceColumnConfig):
     """Measurements where a file has them, predictions for the rest."""
 
     implausible: Implausible = setting(
-        Implausible.set_aside, "What is done with implausibly fast times of a table."
+        Implausible.set_aside, "Whether implausibly fast times of a table are left out or kept."
     )
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
@@ -112,7 +112,7 @@ class TableLatencyConfig(DeviceColumnConfig):
     """Measurements in any latency CSV of the data folder (`edgenas_core.files.keyed_table`), and nothing else."""
 
     implausible: Implausible = setting(
-        Implausible.set_aside, "What is done with implausibly fast times of a table."
+        Implausible.set_aside, "Whether implausibly fast times of a table are left out or kept."
     )
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:

@@ -52,7 +52,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = OneLineParser(
         prog="python -m nas.check",
         description="Compare two network files of any makers on the same photos: accuracy, agreement, the first "
-        "layer that differs, time, and the likely cause. Photos are prepared as preprocessing.json beside a file says.",
+        "layer that differs, time, and the likely cause. Photos are prepared by preprocessing.json if it lies beside a file.",
     )
     parser.add_argument("a", type=Path, help="the file that is right: .onnx or .tflite")
     parser.add_argument("b", type=Path, help="the file that is checked")

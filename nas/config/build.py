@@ -87,8 +87,8 @@ class SearchConfig(RunConfig):
 
     reward: Reward = setting(
         MISSING,
-        "What is maximised: constrained, whose maximum is the most accurate network within T; for studies "
-        "proposed, mnasnet, mnasnet_hard or absolute.",
+        "Reward that is maximised. constrained: its maximum is the most accurate network within T; proposed, mnasnet, "
+        "mnasnet_hard, absolute: for studies.",
         heading="What to search (name=value)",
     )
     controller: ControllerConfig = setting(
@@ -105,11 +105,13 @@ class SearchConfig(RunConfig):
     )
     objectives: list[str] | None = setting(
         None,
-        "[accuracy,latency]: the front of both, the answer for every T; with controller=guided or nsga2.",
+        "[accuracy,latency] searches for the Pareto front, which has an answer for every T; with controller=guided or nsga2.",
         unset="the best within T",
     )
-    dataset: str = setting("auto", "Task of the space.")
-    split: Split = setting(Split.auto, "Images that accuracies are of; auto: validation if known.")
+    dataset: str = setting("auto", "Data set of the space.")
+    split: Split = setting(
+        Split.auto, "Images on which accuracies were measured; auto: validation images if known."
+    )
     budget: int = setting(5000, "Architectures to sample.")
 
 

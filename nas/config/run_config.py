@@ -40,8 +40,8 @@ class RunConfig:
 
     T: Any = setting(
         "17ms",
-        "Time limit with its unit: 17ms, 0.017s, 17000us; of a fit also several, [2ms,4ms,8ms], a network for each, and "
-        "with network= 50%, of its own time.",
+        "Time limit with its unit: 17ms, 0.017s, 17000us. A fit also takes several limits, [2ms,4ms,8ms], and returns a "
+        "network for each. With network=, 50% is half of its own time.",
         heading="Within which limits, and where",
     )
     E: str | None = setting(
@@ -59,7 +59,7 @@ class RunConfig:
         None, "Limit on the size of that file: 1MB, or 1MB+16MB; of a fit also several."
     )
     confidence: float = setting(
-        0.95, "Share of the answers of predicted latencies that are truly within T."
+        0.95, "If latencies are predicted: share of the answers that are truly within T."
     )
     device: Any = setting(
         None,
@@ -73,7 +73,7 @@ class RunConfig:
         unset="nas_bench_201; of a fit pretrained, or residual where no pretrained weights are at hand",
     )
     precision: BoardPrecision | None = setting(
-        None, "Number format of the files that a live device times.", unset="fp32"
+        None, "Number format of the network files that are timed on a live device.", unset="fp32"
     )
     latency: LatencyConfig = setting(
         MISSING,
@@ -91,14 +91,14 @@ class RunConfig:
     )
     epochs: int = setting(
         MISSING,
-        "Length of a training: of accuracies of tables; of the winner of a fit at most.",
+        "Number of epochs after which accuracies of a table were measured; of a fit, the most epochs of the winner.",
         heading="How",
     )
-    seed: int = setting(0, "Seed: the same one gives the same samples.")
+    seed: int = setting(0, "Seed of all random numbers; equal seeds give equal samples.")
     workers: int | None = setting(
         None,
-        "Trainings at once; of tables an asynchronous search on a simulated clock.",
-        unset="answers are instant; of a fit 8 on each GPU, 1 without",
+        "Number of trainings at once. With tables, an asynchronous search on a simulated clock.",
+        unset="no clock for tables; for a fit 8 on each GPU, 1 without a GPU",
     )
     out: str = setting(
         "runs",

@@ -60,7 +60,7 @@ class Precisions(Enum):
 class ExportTiming(TimingSettings):
     """Timing of the files, which are few: more samples than of the networks of a table."""
 
-    samples: int = setting(100, "Times taken of each file.")
+    samples: int = setting(100, "Number of measurements of each file.")
 
 
 @final
@@ -95,7 +95,7 @@ class ExportConfig(BoardsConfig):
     data: str | None = setting(
         None, "Images, as nas.fit takes them.", unset="those of the training", unit="path"
     )
-    task: str | None = setting(None, "What they are for.", unset="that of the training")
+    task: str | None = setting(None, "What was learnt from data=.", unset="that of the training")
     none: str | None = setting(
         None,
         "Folder of photos that show none of the classes, to choose the threshold of `none of these` by.",

@@ -43,12 +43,13 @@ class FitConfig(RunConfig):
     )
     task: str | None = setting(
         None,
-        "Of data=: classification, regression, multilabel, embedding, segmentation, detection, or agreement with network=.",
+        "What is learnt from data=: classification, regression, multilabel, embedding, segmentation, detection, or "
+        "agreement with network=.",
         unset="classification",
     )
     learner: str | None = setting(
         None,
-        "Instead of data=: FILE.py:NAME, a task of your own, docs/how-to/train-for-your-own-task.md.",
+        "FILE.py:NAME of a task of your own, in place of data=; docs/how-to/train-for-your-own-task.md.",
     )
     side: int | None = setting(
         None,
@@ -58,7 +59,7 @@ class FitConfig(RunConfig):
     )
     input: str | None = setting(
         None,
-        "Shape of an input of network= that is no square image: 1x40x101, channels first.",
+        "Shape of the input of network=, channels first, if it is not a square image: 1x40x101.",
         unset="that of the learner or the file",
     )
     groups: str | None = setting(
@@ -73,16 +74,17 @@ class FitConfig(RunConfig):
     )
     channels: str | None = setting(
         None,
-        "Channels that network= takes of data=: rgb, bgr or grey.",
+        "Order of the channels that network= expects: rgb, bgr or grey.",
         unset="grey for a network of one channel, else rgb",
     )
     augment: str = setting(
-        "auto", "none, or of flip,crop,rand_augment; auto: the recipe's, of digits no flip."
+        "auto",
+        "Augmentation: none, or a list of flip, crop and rand_augment; auto: that of the recipe, without flip for digits.",
     )
     start: StartFrom = setting(
         StartFrom.auto,
-        "What networks begin with: published weights, random initialisation, or parts of one trained network; "
-        "auto: by the space.",
+        "Initial weights: published weights, random initialisation, or parts of one trained network; auto: depends on "
+        "the space.",
         heading="From which networks",
     )
     pool: Any = setting(
@@ -104,19 +106,23 @@ class FitConfig(RunConfig):
     )
     metric: str | None = setting(
         None,
-        "Agreement with network=, where data= has no labels: classes, boxes (of a map of objects) or error.",
-        unset="classes where it answers them, else error",
+        "How agreement with network= is measured, if data= has no labels: classes, boxes (of a map of objects) or error.",
+        unset="classes if network= answers with classes, else error",
     )
     mean: Any = setting(
         None,
-        "Mean of the images that network= was trained on, fractions of 255: 0.5, or one a channel.",
+        "Mean of the images on which network= was trained, as fractions of 255: 0.5, or one for each channel.",
         unset="the usual one with which it is most accurate on validation images",
     )
-    std: Any = setting(None, "Standard deviation of these images.", unset="as of mean=")
+    std: Any = setting(
+        None, "Standard deviation of these images, in the same unit.", unset="chosen as mean= is"
+    )
     multiple: int | None = setting(
         None, "Channel counts of network= are rounded to a multiple of this.", unset="8"
     )
-    networks: int = setting(60, "Networks that a live device times before a model predicts others.")
+    networks: int = setting(
+        60, "Number of networks that are timed on a live device before a model predicts the others."
+    )
     unlabelled: str | None = setting(
         None,
         "Folder of further photos without classes, in any folders below, which the fit's best networks teach the winner.",
@@ -124,14 +130,16 @@ class FitConfig(RunConfig):
     )
     teacher: str = setting(
         "auto",
-        "What teaches the winner: auto, the networks that the fit has tuned, on photos of unlabelled=, or network= "
-        "its parts; none; or a pretrained network by its name or file, of any latency.",
+        "Networks that teach the winner. auto: with unlabelled=, those that the fit has tuned; with network=, that network; "
+        "none; or a pretrained network by its name or file, of any latency.",
     )
     networks_handed: int = setting(
         1, "Networks of one fit: 3 for T, its half and its quarter; T=[2ms,4ms,8ms] names limits."
     )
     hours: float = setting(
-        1.0, "Time of everything, the training of the winner included.", heading="How to train"
+        1.0,
+        "Time of the whole fit in hours, with the training of the winner.",
+        heading="How to train",
     )
     recipe: str = setting(
         "auto",
@@ -140,7 +148,7 @@ class FitConfig(RunConfig):
     )
     executor: Workers = setting(
         Workers.processes,
-        "What runs the trainings, on several machines with ray; docs/how-to/train-on-several-machines.md.",
+        "How trainings run; ray: on several machines; docs/how-to/train-on-several-machines.md.",
     )
 
 

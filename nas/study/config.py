@@ -53,9 +53,11 @@ class StudyConfig:
     grid: list[str] = setting(
         [], "Settings to vary beside the defaults: 'grid=[\"controller.lr=0.001,0.01\"]'."
     )
-    dataset: str = setting("auto", "Task of the space.")
-    split: Split = setting(Split.auto, "Images that accuracies are of; auto: validation if known.")
-    epochs: int = setting(MISSING, "Training length that accuracies are of.")
+    dataset: str = setting("auto", "Data set of the space.")
+    split: Split = setting(
+        Split.auto, "Images on which accuracies were measured; auto: validation images if known."
+    )
+    epochs: int = setting(MISSING, "Number of epochs after which accuracies were measured.")
     accuracy: AccuracyConfig = setting(MISSING, "Source of the accuracies, as of nas.search.")
     latency: LatencyConfig = setting(MISSING, "Source of the latencies, as of nas.search.")
     scenario: str | None = setting(
@@ -69,9 +71,12 @@ class StudyConfig:
         heading="What to compare",
     )
     workers: int | None = setting(
-        None, "Processes at once.", unset="one a processor", heading="Where and how"
+        None,
+        "Number of processes at once.",
+        unset="one for each processor",
+        heading="Where and how",
     )
-    name: str = setting("study", "Name in the folder's and on the page.")
+    name: str = setting("study", "Name of the study, for its folder and its page.")
     out: str | None = setting(
         None, "Folder of the study.", unset="runs/<date>/<time>-<name>", unit="path"
     )

@@ -40,7 +40,7 @@ class TrainConfig:
     )
     task: str | None = setting(
         None,
-        "What they are for, as nas.fit takes it.",
+        "What is learnt from data=; the values are those of nas.fit.",
         unset="that of the search, or classification",
     )
     learner: str | None = setting(
@@ -51,7 +51,7 @@ class TrainConfig:
     )
     images: TrainOn = setting(
         TrainOn.train_and_valid,
-        "Images that are trained on; train: without the validation images, whose accuracy is printed after "
+        "Images for the training. train: without the validation images, on which the accuracy is then measured after "
         "each epoch.",
     )
     recipe: str | None = setting(
@@ -63,7 +63,9 @@ class TrainConfig:
     )
     epochs: int | None = setting(None, "Length of the training.", unset="that of the recipe")
     hours: float | None = setting(
-        None, "Time within which the training ends: it is shortened.", unset="no limit"
+        None,
+        "Time limit of the training in hours; its epochs are reduced to meet it.",
+        unset="no limit",
     )
     seed: int = setting(0, "Seed of the first weights, of the order and of the augmentation.")
     processes: int = setting(1, "Processes that train together, each on a GPU of its own.")

@@ -27,4 +27,4 @@ def test_a_function_has_the_settings_of_its_command_as_parameters():
 
     assert parameters >= {each.name.partition(".")[0] for each in settings_of(MeasureConfig)}
     assert parameters >= {"settings", "quiet"}
-    assert "timing.samples: Times taken of each network." in edgenas.measure.__doc__
+    assert "timing.samples: Number of measurements of each network." in edgenas.measure.__doc__
