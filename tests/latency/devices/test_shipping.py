@@ -96,7 +96,7 @@ ORIGIN = {"device": "x", "statistic": "median", "settings": {"quiet": {"control_
         ("[" * 99_999, "is not the origin of a table of nas.measure"),
         ("arch,latency_ms", "is not the origin of a table of nas.measure"),
         ('{"device": "x"}', "(KeyError: 'settings')"),
-        (json.dumps({**ORIGIN, "settings": {"quiet": {"loud": 1}}}), "(TypeError:"),
+        (json.dumps({**ORIGIN, "settings": {"quiet": {"loud": 1}}}), "(KeyError:"),
         (json.dumps({**ORIGIN, "statistic": "p95"}), "name the origin of the median"),
         (json.dumps(ORIGIN), "board*.journal.csv beside"),
     ],
