@@ -50,8 +50,8 @@ def residual_blocks(network: nn.Module, example: Tensor) -> list[str]:
         outputs = tensors_of(network(images))
     if not any(each.requires_grad for each in outputs):
         raise UserError(
-            f"network={type(network).__name__} computes without gradients, by which it is analysed and trained; take "
-            f"torch.no_grad(), inference_mode() or detach() out of its forward"
+            f"network={type(network).__name__} computes without gradients, by which it is analysed and trained: give the "
+            f"probabilities, not the number of a class, and take torch.no_grad() and detach() out of its forward"
         )
     return [
         name

@@ -150,6 +150,7 @@ def structure_of(network: nn.Module, shape: tuple[int, ...], multiple: int) -> S
     )
     if not (cut or structure.stages or structure.kernels):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in whole.items())
+        reasons = reasons or "no layer has channels that are known"
         raise UserError(f"network={type(network).__name__} has no part that may be cut: {reasons}")
     return structure
 

@@ -51,12 +51,15 @@ def read_graph(path: Path, size: int | tuple[int, ...] | None) -> OnnxGraph:
     """
     refuse = partial(_refusal, path)
     model, notes = _loaded(path, refuse), []
+    if _widen_halves(model):
+        notes.append("numbers of 16 bits are computed in 32 bits")
     shape = _fix_sizes(model, size, refuse)
     if count := _leave_out_quantisation(model.graph):
         notes.append(
             f"{count} quantisations of activations are left out; weights are what their integers stand for"
         )
     model = _optimised(model, refuse)
+    _free_batch_of_reshapes(model.graph)
     _fold_sizes(model, shape, refuse)
     if _leave_out_last_softmax(model):
         notes.append("its last softmax is left out: outputs are logits")
@@ -92,6 +95,27 @@ def _loaded(path: Path, refuse: Any) -> onnx.ModelProto:
             f"computes in integers ({', '.join(integer)}); give the float file, or one with QDQ nodes"
         )
     return model
+
+
+def _widen_halves(model: onnx.ModelProto) -> bool:
+    """Turn all numbers of 16 bits into those of 32, which torch trains; whether there were any."""
+    half, full = onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT
+    graph, found = model.graph, False
+    attributes = [each for node in graph.node for each in node.attribute]
+    for tensor in (*graph.initializer, *(each.t for each in attributes if each.HasField("t"))):
+        if tensor.data_type == half:
+            values = numpy_helper.to_array(tensor).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(values, tensor.name))
+            found = True
+    for node in graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.name == "to" and attribute.i == half:
+                attribute.i = full
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        if value.type.tensor_type.elem_type == half:
+            value.type.tensor_type.elem_type = full
+            found = True
+    return found
 
 
 def _refusal(path: Path, reason: str) -> UserError:
@@ -194,6 +218,18 @@ def _optimised(model: onnx.ModelProto, refuse: Any) -> onnx.ModelProto:
         return onnx.load_from_string(optimised(model.SerializeToString()))
     except UnrunnableGraphError as error:
         raise refuse(f"cannot be loaded by ONNX Runtime: {error}") from error
+
+
+def _free_batch_of_reshapes(graph: onnx.GraphProto) -> None:
+    """Let reshapes to a batch of 1, as exporters of one image write them, keep the size of the batch."""
+    constants = {each.name: each for each in graph.initializer}
+    for number, node in enumerate(graph.node):
+        target = constants.get(node.input[1]) if node.op_type == "Reshape" else None
+        if target is None or len(sizes := numpy_helper.to_array(target)) < 2 or sizes[0] != 1:
+            continue
+        free = np.array([0, *sizes[1:]], np.int64)  # 0 copies the size of the input
+        node.input[1] = f"{target.name}/free{number}"
+        graph.initializer.append(numpy_helper.from_array(free, node.input[1]))
 
 
 def require_small_tensors(model: onnx.ModelProto, refuse: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
@@ -145,6 +146,47 @@ def test_a_size_that_no_inference_of_shapes_knows_is_bounded_by_a_limit_of_memor
 
     with pytest.raises(UserError, match=r"more than 3.0 GB of memory"):
         network_of_file(file, None)
+
+
+@needs_converter
+def test_a_file_of_16_bits_is_computed_in_32(tmp_path):
+    network = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1))
+    file = saved(tmp_path, network)
+    model = onnx.load(file)
+    for weight in model.graph.initializer:
+        halved = numpy_helper.to_array(weight).astype(np.float16)
+        weight.CopyFrom(numpy_helper.from_array(halved, weight.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    del model.graph.value_info[:]
+    onnx.save(model, file)
+
+    read, _, notes = network_of_file(file, None)
+
+    images = torch.randn(2, 3, 32, 32)
+    assert {each.dtype for each in read.parameters()} == {torch.float32}
+    torch.testing.assert_close(read(images), network(images), rtol=1e-2, atol=1e-2)
+    assert "in 32 bits" in notes[1]
+
+
+class ForOneImage(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features, self.last = nn.Conv2d(3, 16, 3, 2, 1), nn.Linear(16 * 64, 10)
+
+    def forward(self, images):
+        return self.last(self.features(images).relu().reshape(1, 16 * 64))
+
+
+@needs_converter
+def test_a_reshape_to_one_image_takes_a_batch(tmp_path):
+    network = ForOneImage()
+
+    read, _, _ = network_of_file(saved(tmp_path, network, side=16), None)
+
+    images = torch.randn(3, 3, 16, 16)
+    expected = torch.cat([network(image[None]) for image in images])
+    torch.testing.assert_close(read(images), expected, rtol=1e-4, atol=1e-5)
 
 
 @needs_converter
