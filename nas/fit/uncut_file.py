@@ -28,11 +28,11 @@ from latency.sources.probe import ProbeLatencyConfig
 from nas.config.run_config import with_live_latency
 from nas.export.notes import INT8_TFLITE, graph_of_file, predicted_notes
 from nas.fit.config import FitConfig
-from nas.fit.data.groups import Scaling
+from nas.fit.data.groups import DataOptions, Scaling
 from nas.fit.data.image_set import ImageSet
 from nas.fit.learners.agreement import METRICS, Frames, agreement_of, metric_for
-from nas.fit.learners.data import LearnerData
-from nas.fit.learners.opened import is_task, is_without_labels, open_data
+from nas.fit.learners.data import LearnerData, TrainingData
+from nas.fit.learners.opened import SCENES, is_task, is_without_labels, open_data
 from nas.fit.starts.onnx_file.bounded import UnrunnableGraphError, answers
 from nas.fit.starts.onnx_file.graph import MOST_BYTES, require_small_tensors
 from nas.spaces.microcontroller import IMAGE, MicroGraph
@@ -320,30 +320,28 @@ def _inputs(
     Raises:
       UserError: if nothing says how images are scaled, or the data do not fit the file.
     """
-    data, channels = str(config.data), file.shape[1]
-    if data.startswith("learner:"):
-        of_learner = open_data(data)
-        if not isinstance(of_learner, LearnerData):
-            raise UserError(f"data={data} has no inputs")
-        taken = of_learner.inputs(_CALIBRATED_ON), of_learner.inputs(_JUDGED_ON, of_learner.valid)
-        calibration, judged = (_fitting(file, each.numpy()) for each in taken)
-        return calibration, judged, None
-    scaled = scaling(channels)
+    data, side = str(config.data), file.shape[-1]
+    task, _, path = data.partition(":") if is_task(data) else ("", "", data)
+    if task == "learner":
+        return _learner_inputs(file, open_data(data))
+    scaled = scaling(file.shape[1])
     if scaled is None:
         raise UserError("set mean= and std=, by which the file takes the values of pixels")
-    side = file.shape[-1]
     if file.shape[2:] != (side, side):
         raise UserError("its images are not square; give its inputs by learner=")
-    if is_without_labels(data) or (is_task(data) and not data.startswith("classification")):
-        frames = Frames(data.partition(":")[2] if is_task(data) else data, side, *scaled)
-        parts = [
+    if is_without_labels(data):
+        frames = Frames(path, side, *scaled)
+        train, valid = (
             torch.cat([images for images, _ in frames.batches(split)])[:_CALIBRATED_ON].numpy()
             for split in ("train", "valid")
-        ]
-        return _fitting(file, parts[0]), _fitting(file, parts[1]), None
+        )
+        return _fitting(file, train), _fitting(file, valid), None
+    if task in SCENES:
+        options = DataOptions.joined(path, None, None, None, scaled, mirrors=True)
+        return _learner_inputs(file, open_data(f"{task}:{options}", side=side))
     images = open_data(data, side=side)
     if not isinstance(images, ImageSet):
-        raise UserError(f"data={data} are no images")
+        return _learner_inputs(file, images)
     from nas.export.accuracy import prepare  # noqa: PLC0415 - imports the export
 
     images = replace(images, mean=scaled[0], sd=scaled[1])
@@ -351,6 +349,20 @@ def _inputs(
     valid = prepare(images.valid, images, side, slice(_JUDGED_ON))
     labels = np.asarray(images.valid.labels[:_JUDGED_ON])
     return _fitting(file, train), _fitting(file, valid), labels
+
+
+def _learner_inputs(
+    file: WholeFile, data: TrainingData
+) -> tuple[list[ndarray], list[ndarray], None]:
+    """Training and validation inputs of a learner.
+
+    Raises:
+      UserError: if they do not fit the file.
+    """
+    assert isinstance(data, LearnerData)
+    taken = data.inputs(_CALIBRATED_ON), data.inputs(_JUDGED_ON, data.valid)
+    calibration, judged = (_fitting(file, each.numpy()) for each in taken)
+    return calibration, judged, None
 
 
 def _fitting(file: WholeFile, inputs: ndarray) -> list[ndarray]:
