@@ -15,7 +15,18 @@ _BEGINS_FIT = ("data", "task", "learner", "network")
 
 OF_FIT = (
     *_BEGINS_FIT,
-    *("start", "recipe", "weights", "pool", "mean", "std", "multiple", "networks", "side"),
+    *(
+        "start",
+        "recipe",
+        "weights",
+        "pool",
+        "mean",
+        "std",
+        "multiple",
+        "networks",
+        "networks_handed",
+        "side",
+    ),
     *("augment", "groups", "range", "hours", "executor", "unlabelled", "teacher", "channels"),
     *("input", "metric"),
 )
