@@ -33,9 +33,8 @@ class StabilityConfig:
 
     tolerance: float = setting(
         1.0,
-        "Factor on the limits: a time of the reference network, which is timed beside each, 5 % off; "
-        "0.2 processors busy with other programs; a clock 10 % lower; 2 % of the processor's time given to others "
-        "by a hypervisor.",
+        "Factor on the limits. They are: a change of 5 % of the reference network's time; 0.2 processors busy with other "
+        "programs; a fall of the clock by 10 %; 2 % of the processor's time taken by a hypervisor.",
         heading="When a measurement counts as taken under load",
     )
 

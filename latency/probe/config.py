@@ -48,8 +48,8 @@ class BoardsConfig:
 
     runtime: Runtime = setting(
         Runtime.auto,
-        "Software that runs the networks; auto: the first of the others that is there, of this machine torch; "
-        "graph: one CUDA graph, of nas.measure on this machine.",
+        "Software that runs the networks. auto: torch on this machine; on a board the first of this list that it has. "
+        "graph: one CUDA graph, only for nas.measure on this machine.",
         heading="How a board is reached (docs/how-to/search-on-a-live-board.md)",
     )
     python: str | None = setting(None, "Python of the board.", unset="its python3")

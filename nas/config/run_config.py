@@ -102,11 +102,11 @@ class RunConfig:
     )
     out: str = setting(
         "runs",
-        "Folder of all runs; each has one of its own in it.",
+        "Folder of all runs; each run makes a folder in it.",
         unit="path",
         heading="Where results go",
     )
-    resume: str | None = setting(None, "Folder of an interrupted run to go on with.", unit="path")
+    resume: str | None = setting(None, "Folder of an interrupted run, to continue it.", unit="path")
     export: bool = setting(
         False,
         "Write the answer as PyTorch, ONNX and a card into export/ of the run's folder, as nas.export does.",

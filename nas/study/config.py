@@ -65,8 +65,8 @@ class StudyConfig:
     )
     reference: str | None = setting(
         None,
-        "Reward or controller that the others are tested against; '' for none. Controllers are compared if it is one, "
-        "or if there is one reward.",
+        "Reward or controller with which the others are compared; '' for none. If it is a controller, or if there is one "
+        "reward, controllers are compared, and otherwise rewards.",
         unset="the first",
         heading="What to compare",
     )

@@ -30,9 +30,9 @@ Train a network to full accuracy on your images: the winner of a search, or any 
   python -m nas.train run=runs/2026-11-21/09-00-00-jetson-nano-fp32-b1-T17ms
   python -m nas.train arch=6111 data=digits epochs=12
 
-The same command again goes on with an interrupted training, from its last whole epoch. The folder
-trained/<key of the architecture>/ in the run's holds weights.safetensors, training.json, the checkpoint
-and TensorBoard's files.
+To continue an interrupted training from its last complete epoch, give the same command again. The folder
+trained/<key of the architecture>/ in the folder of the run has weights.safetensors, training.json, the
+checkpoint and TensorBoard's files.
 """
 
 
