@@ -59,14 +59,14 @@ def standard_rows(
         raise UserError("it is no text in UTF-8 or UTF-16; save it as CSV in UTF-8") from error
     first_line = text.partition("\n")[0]
     delimiter = _delimiter(first_line)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        rows = [
-            row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row
-        ]
+        numbered = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         raise UserError(f"it is no CSV: {error}") from error
-    if not rows:
+    if not numbered:
         raise UserError("it is empty")
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
     names = [_standard_name(name) for name in rows[0]]
     if not {"arch", "index"} & {*names}:
         raise UserError(
@@ -86,11 +86,12 @@ def standard_rows(
             for row in rows[1:]
         ),
     ]
-    for line, row in enumerate(rows[1:], start=2):
+    for line, row in zip(lines[1:], rows[1:], strict=True):
         if len(row) != len(names):
             raise UserError(f"line {line} has {len(row)} fields, the first line {len(names)}")
-    rows = _wide(rows) if wide and "device" in names else rows
-    return rows if keys is None else _with_texts(rows, keys)
+    if wide and "device" in names:
+        lines, rows = _wide(lines, rows)
+    return rows if keys is None else _with_texts(lines, rows, keys)
 
 
 def standard(content: bytes, keys: Keys) -> bytes:
@@ -126,8 +127,8 @@ def _point(field: str) -> str:
     return field.replace(",", ".") if _DECIMAL_COMMA.fullmatch(field) else field
 
 
-def _wide(rows: Sequence[list[str]]) -> list[list[str]]:
-    """A column for each device, of a table with a row for each architecture and device."""
+def _wide(lines: Sequence[int], rows: Sequence[list[str]]) -> tuple[list[int], list[list[str]]]:
+    """A column for each device, of a table with a row for each architecture and device; lines are the first ones."""
     names = rows[0]
     key = "arch" if "arch" in names else "index"
     values = [name for name in names if name not in {"arch", "index", "device"}]
@@ -139,16 +140,16 @@ def _wide(rows: Sequence[list[str]]) -> list[list[str]]:
     at = {name: names.index(name) for name in (key, "device", values[0])}
     devices = dict.fromkeys(row[at["device"]] for row in rows[1:])
     of_key: dict[str, dict[str, str]] = {}
-    for line, row in enumerate(rows[1:], start=2):
+    first: dict[str, int] = {}
+    for line, row in zip(lines[1:], rows[1:], strict=True):
+        first.setdefault(row[at[key]], line)
         of_device = of_key.setdefault(row[at[key]], {})
         if row[at["device"]] in of_device:
             raise UserError(f"line {line} has {row[at[key]]} on {row[at['device']]} a second time")
         of_device[row[at["device"]]] = row[at[values[0]]]
     head = [key, *(devices if _is_ms(values[0]) else (f"{name} ({values[0]})" for name in devices))]
-    return [
-        head,
-        *([k, *(times.get(device, "") for device in devices)] for k, times in of_key.items()),
-    ]
+    wide = [[k, *(times.get(device, "") for device in devices)] for k, times in of_key.items()]
+    return [lines[0], *first.values()], [head, *wide]
 
 
 def _is_ms(name: str) -> bool:
@@ -156,7 +157,7 @@ def _is_ms(name: str) -> bool:
     return name.lower() in {"latency", "latency_ms", "ms", "time", "time_ms", "value", "median_ms"}
 
 
-def _with_texts(rows: Sequence[list[str]], keys: Keys) -> list[list[str]]:
+def _with_texts(lines: Sequence[int], rows: Sequence[list[str]], keys: Keys) -> list[list[str]]:
     """Texts in the place of vectors of choices, and beside numbers without a text."""
     names = rows[0]
     if "arch" in names:
@@ -168,7 +169,9 @@ def _with_texts(rows: Sequence[list[str]], keys: Keys) -> list[list[str]]:
     if not isinstance(keys, Enumerable):
         raise UserError(f"no column 'arch', and space={keys.name} has no numbers of architectures")
     at = names.index("index")
-    numbers = [_number(row[at], line, keys.size) for line, row in enumerate(rows[1:], start=2)]
+    numbers = [
+        _number(row[at], line, keys.size) for line, row in zip(lines[1:], rows[1:], strict=True)
+    ]
     texts = [keys.text(row) for row in keys.architectures(np.array(numbers, np.int64))]
     return [["arch", *names], *([text, *row] for text, row in zip(texts, rows[1:], strict=True))]
 

@@ -33,7 +33,7 @@ from numpy import ndarray
 
 from edgenas_core.files import csv_dialect
 from edgenas_core.files.atomic_file import remove_unfinished, write_whole
-from edgenas_core.files.safe_file import opened, read_bytes, read_text
+from edgenas_core.files.safe_file import decoded, opened, read_bytes, read_text
 from edgenas_core.types.architectures import Enumerable, Keys
 from edgenas_core.types.errors import UserError
 
@@ -466,16 +466,17 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
     row_of = {}
     if isinstance(keys, Enumerable) and 4 * len(texts) > keys.size:
         row_of = _row_of_text(keys)
-    line = 1
-    rows = []
+    at, rows = 0, []
     try:
-        for line, text in enumerate(texts, start=2):  # noqa: B007 - named by the error
+        for at, text in enumerate(texts):  # noqa: B007 - named by the error
             row = row_of.get(text)
             rows.append(
                 keys.parse(csv_dialect.architecture_text(text, keys)) if row is None else row
             )
     except UserError as error:
-        raise UserError(f"{path}, line {line}: {str(error)[:500]}") from error
+        raise UserError(
+            f"{path}, line {_line_of(path, at, texts[at])}: {str(error)[:500]}"
+        ) from error
     if not rows:
         return np.empty((0, len(keys.num_choices)), np.int64)
     architectures = keys.normal(np.stack(rows))
@@ -484,6 +485,15 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
         twice = next(n for n, row in enumerate(architectures) if last[row.tobytes()] != n)
         raise UserError(f"{path} holds {texts[twice]} more than once")
     return architectures
+
+
+def _line_of(path: Path, row: int, text: str) -> int:
+    """Line of a row's architecture in the file, where blank lines count and rows may stand in another order."""
+    every = decoded(read_bytes(path, _LARGEST_FOREIGN)).splitlines()
+    filled = [line for line, each in enumerate(every, start=1) if each.strip()]
+    in_order = filled[min(row + 1, len(filled) - 1)]
+    holding = (line for line in (in_order, *filled) if text in every[line - 1])
+    return next(holding, in_order)
 
 
 @lru_cache(maxsize=2)

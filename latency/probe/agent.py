@@ -434,7 +434,9 @@ def find_runtimes(
             if error:
                 broken["litert"] = error
             else:
-                versions["litert"] = _package_version(package.replace("_", "-"))
+                number = _package_version(package.replace("_", "-"))
+                is_older = package == "tflite_runtime"  # numbers of the two are not comparable
+                versions["litert"] = f"{package} {number}" if is_older else number
     spec = find_spec("torch")
     if spec and spec.origin:  # read, not imported: that takes seconds on a board
         try:

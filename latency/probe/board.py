@@ -30,8 +30,8 @@ _LONGEST_WAIT_S = 60.0
 LEAST_ONNXRUNTIME_OF_LAYERS = (1, 11)
 """Version from which ONNX Runtime's profile states the shapes of a layer's inputs and outputs."""
 
-LEAST_VERSIONS = {"onnxruntime": (1, 6), "torch": (1, 9)}
-"""Oldest versions that read our files: opset 13, and TorchScript of a torch of today."""
+LEAST_VERSIONS = {"onnxruntime": (1, 6), "torch": (1, 9), "tflite_runtime": (2, 11)}
+"""Oldest versions that read our files: opset 13, TorchScript of a torch of today, operations of TFLite."""
 
 _MOST_WORK = 1.5
 """Times of one answer, added up, as a multiple of the wait for it by this machine's clock; `trtexec` overlaps copies."""
@@ -282,6 +282,8 @@ class LiveBoard:
         """Refuse a runtime that cannot read our files, or whose profile has no shapes, by which layers are told apart."""
         numbers = tuple(int(number) for number in re.findall(r"\d+", identity.version)[:2])
         package = identity.runtime.partition("-")[0]
+        if identity.version.startswith("tflite_runtime"):  # LiteRT's older package
+            package = "tflite_runtime"
         layers = self._settings.layers
         least = LEAST_ONNXRUNTIME_OF_LAYERS if layers else LEAST_VERSIONS.get(package, ())
         if numbers and numbers < least:

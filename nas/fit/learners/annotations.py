@@ -34,6 +34,12 @@ _NO_IMAGES = re.compile("mask|label|annot|segment|thumb", re.IGNORECASE)
 
 _EXAMPLES = 3
 
+_MOST_BYTES = 2**30
+"""Of a JSON file; that of COCO's training images has 470 MB."""
+
+_LARGE, _GROWTH = 2**26, 8
+"""Bytes from which a file is compared with the free memory, and how many times as much reading takes."""
+
 _MOST_ABOVE = 8
 """Folders above an image that its name may have and its folder not."""
 
@@ -139,8 +145,9 @@ class Annotations:
 
     def _read_coco(self, path: Path, part: ImagePart) -> None:
         """Read one JSON file."""
+        self._refuse_too_large(path)
         try:
-            content = json.loads(read_text(path))
+            content = json.loads(read_text(path, _MOST_BYTES), object_hook=_without_outline)
             rows = {
                 key: self._rows(content, key) for key in ("images", "categories", "annotations")
             }
@@ -154,6 +161,16 @@ class Annotations:
                 f"{path} is not COCO's JSON: {reason}{_way_out(self.folder)}"
             ) from error
         self._read_rows(path, part, rows)
+
+    @staticmethod
+    def _refuse_too_large(path: Path) -> None:
+        """Refuse what would not fit into memory before it is read."""
+        size = path.stat().st_size if path.is_file() else 0
+        if size > _LARGE and (size > _MOST_BYTES or size > _free_bytes() / _GROWTH):
+            raise UserError(
+                f"{path} has {size / 2**20:,.0f} MB, too large to be read here; leave out `segmentation` of its "
+                f"annotations, which boxes do not need, or split it into one file for each of train, val and test"
+            )
 
     def _rows(self, content: Any, key: str) -> list[dict[str, Any]]:
         rows = content[key]
@@ -507,6 +524,19 @@ def _coco_files(folder: Path) -> Iterator[tuple[Path, ImagePart]]:
 
 def _annotation_files(folder: Path) -> list[Path]:
     return sorted((folder / "annotations").glob("[!.]*.json"))
+
+
+def _free_bytes() -> float:
+    import psutil  # noqa: PLC0415 - for large files alone
+
+    return float(psutil.virtual_memory().available)
+
+
+def _without_outline(row: dict[str, Any]) -> dict[str, Any]:
+    """A row without the polygons of an object that has a box; they are most of a file."""
+    if row.get("bbox"):
+        row.pop("segmentation", None)
+    return row
 
 
 def _key(value: Any) -> int | str:

@@ -148,6 +148,7 @@ def bad(lines, head="index,arch,ms", end=b""):
         (bad([f"0,{STRINGS[0]},inf"]), "is inf"),
         (bad([f"0,{STRINGS[0]},1", f"0,{STRINGS[0]},1"]), "once"),
         (bad(["0,|nor_conv_9x9~0|,1"]), "line 2: .*nor_conv_9x9"),
+        (bad(["", f"0,{STRINGS[0]},1", "", "0,|nor_conv_9x9~0|,1"]), "line 5: .*nor_conv_9x9"),
         (bad([f"1,{STRINGS[0]},1"]), "'index'"),
         (bad([f",{STRINGS[0]},1"]), "'index'"),
         (bad([",,"]), "line 2"),
@@ -164,6 +165,9 @@ def bad(lines, head="index,arch,ms", end=b""):
         (b"PK\x03\x04\x00\x00", "'arch'"),
         (b"arch,ms,\xe9t\xe9\n", "UTF-8"),
         (bad([f"{STRINGS[0]};1;2"], head="arch;ms"), "line 2 has 3 fields"),
+        (bad(["", f"{STRINGS[0]};1", "", "a;1;2"], head="arch;ms"), "line 5 has 3 fields"),
+        (bad(["", "", f"{STRINGS[0]};1", "no;1"], head="arch;ms"), "line 5: .*no"),
+        (bad(["", "1;2", "", "99999;1"], head="index;ms"), "line 5: index '99999'"),
         (b"index;ms\n15625;1\n", "15625.*15,624"),
     ],
 )

@@ -288,6 +288,18 @@ def test_a_runtime_that_is_too_old_for_our_files_is_refused(connect, faulty):
         connect(sources=(old,))
 
 
+def test_an_old_tflite_runtime_is_refused_by_its_own_numbers(connect, faulty, settings):
+    settings = replace(settings, runtime=Runtime.litert)
+    stated = 'versions["onnxruntime"] = version\n'
+    old = faulty(stated, 'versions["litert"] = "tflite_runtime 2.5.0"\n')
+    newer = faulty(stated, 'versions["litert"] = "1.0.1"\n')  # of ai_edge_litert, which came later
+
+    with pytest.raises(BoardError, match=r"tflite_runtime 2\.11 or newer.*2\.5\.0"):
+        connect(sources=(old,), settings=settings)
+    with pytest.raises(BoardError, match="litert there cannot run"):
+        connect(sources=(newer,), settings=settings)
+
+
 def test_times_that_cannot_have_passed_while_we_waited_are_not_used(connect, faulty):
     lying = faulty('"control": timed, "state"', '"control": {"ms": [3e4] * 10}, "state"')
 

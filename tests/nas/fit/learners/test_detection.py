@@ -486,6 +486,18 @@ def test_a_folder_of_a_split_may_have_another_of_its_names(folder):
     assert any("../valid/images" in line for line in annotations.report)
 
 
+@pytest.mark.parametrize("limit", ["_MOST_BYTES", "_free_bytes"])
+def test_a_file_that_does_not_fit_into_memory_is_refused_with_the_way_out(
+    folder, monkeypatch, limit
+):
+    monkeypatch.setattr("nas.fit.learners.annotations._LARGE", 100)
+    value = 1000 if limit == "_MOST_BYTES" else lambda: 1000.0
+    monkeypatch.setattr(f"nas.fit.learners.annotations.{limit}", value)
+
+    with pytest.raises(UserError, match=r"annotations\.json has .* leave out `segmentation`"):
+        Annotations(folder)
+
+
 def test_boxes_of_persons_with_keypoints_are_read_where_there_are_no_others(folder):
     (folder / "annotations").mkdir()
     (folder / "annotations.json").rename(folder / "annotations" / "person_keypoints_train.json")
