@@ -54,7 +54,7 @@ Compare rewards or searchers over devices, limits and seeds.
   python -m nas.study rewards=[constrained] controllers=[rnn,evolution]
   python -m nas.study resume=runs/2026-11-21/09-00-00-thesis
 
-Ready-made (conf/experiment/): experiment=smoke (a minute), thesis, searchers, help, scenarios, tail
+Ready-made (conf/experiment/): experiment=smoke (a minute), thesis, thesis_grid, searchers, help, scenarios, tail
 Rewards:      proposed, mnasnet, mnasnet_hard, absolute, constrained
 Controllers:  rnn, reinforce, guided, evolution, local_search, uniform, exhaustive, nsga2, tpe
 """

@@ -353,15 +353,18 @@ def test_a_search_runs_inside_a_hydra_application_and_leaves_it_as_it_was(search
     assert mine == {"a": 1}
 
 
-@pytest.mark.parametrize("controller", ["guided", "evolution", "rnn"])
-def test_a_loop_of_ones_own_that_asks_and_tells_is_the_search(search, controller):
+@pytest.mark.parametrize(
+    ("controller", "batch_size"), [("guided", 1), ("evolution", 1), ("rnn", 4)]
+)
+def test_a_loop_of_ones_own_that_asks_and_tells_is_the_search(search, controller, batch_size):
     common = {"T": "11ms", "controller": controller, "seed": 2}
-    common["settings"] = {"controller.batch_size": 4}
+    if batch_size > 1:
+        common["settings"] = {"controller.batch_size": batch_size}
     expected = search(**common, accuracy=own_accuracy)
 
     loop = edgenas.suggest(**common)
-    for _ in range(10):
-        rows = loop.ask(4)
+    for _ in range(40 // batch_size):
+        rows = loop.ask(batch_size)
         loop.tell(rows, own_accuracy(rows).tolist())
 
     for name in ("sample", "arch", "accuracy", "accuracy_kind", "latency_ms", "feasible", "reward"):

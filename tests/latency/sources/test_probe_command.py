@@ -66,7 +66,6 @@ def test_a_search_on_a_live_board_survives_the_loss_of_its_board(tmp_path, board
         f"device=cmd://{board}",
         "T=1s",
         "budget=8",
-        "controller.batch_size=1",
         "latency.confirm_top=2",
         f"latency.cache={tmp_path / 'cache'}",
     )

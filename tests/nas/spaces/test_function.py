@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import edgenas
+from controller.exhaustive import ExhaustiveConfig
 from edgenas_core.types.architectures import Enumerable
 from nas.spaces.counted import count_costs
 from nas.spaces.source import traced_source
@@ -116,7 +117,8 @@ def test_a_network_that_cannot_be_traced_is_refused():
         traced_source(Branching(), "mine")
 
 
-def test_a_space_that_a_script_holds_is_searched_resumed_and_exported(space, tmp_path):
+def test_a_space_that_a_script_holds_is_searched_resumed_and_exported(space, tmp_path, monkeypatch):
+    monkeypatch.setattr(ExhaustiveConfig, "batch_size", 2)
     parts = {
         "space": space,
         "accuracy": lambda rows: rows.sum(1) / 10,
@@ -137,7 +139,6 @@ def test_a_space_that_a_script_holds_is_searched_resumed_and_exported(space, tmp
             out=tmp_path,
             quiet=True,
             progress=stop,
-            settings={"controller.batch_size": 2},
         )
     (folder,) = tmp_path.glob("*/*")
     run = edgenas.search(**parts, resume=folder, quiet=True)
