@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import torch
+from scipy.stats import t
 
 import edgenas
 from edgenas_core.inference.formats.onnx_export import onnx_bytes
@@ -293,7 +294,10 @@ def page(rows: list[dict]) -> str:
         paired = 100 * np.array([kept[key] - fit[key] for key in kept.keys() & fit.keys()])
         if not len(paired):
             continue
-        wide = f"{1.96 * paired.std(ddof=1) / len(paired) ** 0.5:.1f}" if len(paired) > 1 else "?"
+        wide = "?"
+        if len(paired) > 1:
+            quantile = float(t.ppf(0.975, len(paired) - 1))
+            wide = f"{quantile * paired.std(ddof=1) / len(paired) ** 0.5:.1f}"
         median = 100 * np.median(list(kept.values()))
         lines.append(
             (
@@ -306,7 +310,7 @@ def page(rows: list[dict]) -> str:
     head = [
         "# Who trains the most accurate network within T on the same photos?",
         "",
-        f"Seconds each: {', '.join(map(str, seconds))}. Accuracy on photos from outside. Made by `python -m benchmarks.league`.",
+        f"Seconds each: {', '.join(f'{each:g}' for each in seconds)}. Accuracy on photos from outside. Made by `python -m benchmarks.league`.",
         "",
         "| what | median | points above the fit, paired (95 %) | pairs |",
         "|---|---|---|---|",
