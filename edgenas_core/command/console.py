@@ -35,9 +35,8 @@ class PlainConsole(Console):
             options.setdefault("width", 80)
         # a notebook would show each line as an output of its own
         options.setdefault("force_jupyter", False)
-        if (
-            "ipykernel" in sys.modules
-        ):  # it says that it is a terminal, but shows each state of a bar
+        # it says that it is a terminal, but shows each state of a bar
+        if "ipykernel" in sys.modules:
             options.setdefault("force_terminal", False)
         super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
         self.stage = ""
