@@ -118,10 +118,12 @@ class ChipModel:
     def card(self) -> str:
         """Where its predictions come from, and how good they are."""
         if self.scaled_from:
-            return (
-                f"{self.factor:.2f} times {self.scaled_from}, the median ratio of {self.rows} networks that {self.source} has "
-                f"of {self.board}"
+            networks = (
+                "the ratio of the network"
+                if self.rows == 1
+                else f"the median ratio of {self.rows} networks"
             )
+            return f"{self.factor:.2f} times {self.scaled_from}, {networks} that {self.source} has of {self.board}"
         return (
             f"{self.rows} rows of {len(self.families)} families ({self.source}, {self.tool} {self.version}); families that the fit "
             f"did not see: {self.held_out}"

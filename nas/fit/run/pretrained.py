@@ -459,16 +459,15 @@ def within_other_limits(
     Rows of a network follow one another by their side, and no larger side costs less: the first one beyond a limit ends the
     counting, which takes up to a second each.
     """
-    kept, costs, beyond = [], [], -1
-    for row in rows:
+    is_kept, costs, beyond = np.zeros(len(rows), bool), [], -1
+    for number, row in enumerate(rows):
         if row[0] == beyond:
             continue
         costs.append(problem.limits.costs(row))
-        if problem.limits.met(costs[-1]):
-            kept.append(row)
-        else:
+        is_kept[number] = problem.limits.met(costs[-1])
+        if not is_kept[number]:
             beyond = row[0]
-    return np.array(kept).reshape(-1, rows.shape[-1]), np.array(costs)
+    return rows[is_kept], np.reshape(costs, (len(costs), len(problem.limits.each)))
 
 
 def tuned_to_depths(
