@@ -98,8 +98,8 @@ class NextSteps:
         )
         if self.doubtful:
             yield (
-                f"Labels: {len(self.doubtful):,} photos look as if they belong to another class. Look at the first "
-                f"ones, move those that are wrong into the right folder, and fit again."
+                f"Labels: {self.model}, after learning other photos, takes {len(self.doubtful):,} photos for another class. "
+                f"Most are hard, not wrong: look at the first ones, move those in the wrong folder, and fit again."
             )
         if self.more:
             gains = "; ".join(f"{each.photos:,} more: {each.points.points}" for each in self.more)
