@@ -155,8 +155,8 @@ def pruned_by_peer(network: nn.Module, images: Tensor, ratio: float) -> nn.Modul
     network = copy.deepcopy(network).eval()
     with torch.no_grad():
         outputs = {tuple(each.shape) for each in tensors_of(network(images))}
-    last = [each for each in network.modules() if isinstance(each, nn.Linear)][-1:]
-    kept = last or [each for each in network.modules() if isinstance(each, nn.Conv2d)][-1:]
+    layers = [each for each in network.modules() if isinstance(each, nn.Linear | nn.Conv2d)]
+    kept = [each for each in layers if each.weight.shape[0] in {shape[1] for shape in outputs}]
     importance = torch_pruning.importance.MagnitudeImportance()
     pruner = torch_pruning.pruner.MagnitudePruner(
         network, images, importance, pruning_ratio=ratio, ignored_layers=kept, round_to=8
