@@ -65,7 +65,7 @@ class FitKeywords(TypedDict, total=False):
 
     E: str | None
     P: str | None
-    RAM: str | None
+    RAM: Any | None
     T: Any | None
     augment: str | None
     channels: str | None
@@ -75,7 +75,7 @@ class FitKeywords(TypedDict, total=False):
     epochs: int | None
     executor: Literal["threads", "processes", "ray"] | None
     export: bool | None
-    flash: str | None
+    flash: Any | None
     groups: str | None
     hours: float | None
     input: str | None
@@ -86,6 +86,7 @@ class FitKeywords(TypedDict, total=False):
     multiple: int | None
     network: object | None
     networks: int | None
+    networks_handed: int | None
     out: str | Path | None
     pool: str | Sequence[str] | None
     precision: Literal["fp32", "fp16", "int8"] | None
@@ -158,7 +159,7 @@ class SearchKeywords(TypedDict, total=False):
 
     E: str | None
     P: str | None
-    RAM: str | None
+    RAM: Any | None
     T: Any | None
     accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None
     budget: int | None
@@ -168,7 +169,7 @@ class SearchKeywords(TypedDict, total=False):
     device: str | Sequence[str] | None
     epochs: int | None
     export: bool | None
-    flash: str | None
+    flash: Any | None
     latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None
     objectives: Sequence[str] | None
     out: str | Path | None

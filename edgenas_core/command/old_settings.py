@@ -91,7 +91,8 @@ _OLD: Mapping[str, Mapping[str, str]] = {
 
 
 OF_SOME: Mapping[str, str] = {
-    "controller.batch_size": "; rnn and reinforce have it, others propose as many at once as there are boards"
+    "latency.implausible": "; latency=table has it",
+    "controller.batch_size": "; rnn and reinforce have it, others propose as many at once as there are boards",
 }
 """Settings that some choices of a group lack now, with what holds there."""
 

@@ -90,11 +90,7 @@ class DeviceColumnConfig(LatencyConfig):
 @final
 @dataclass
 class AutoLatencyConfig(DeviceColumnConfig):
-    """Measurements where a file has them, predictions for the rest."""
-
-    implausible: Implausible = setting(
-        Implausible.set_aside, "Whether implausibly fast times of a table are left out or kept."
-    )
+    """Measurements where a file has them, predictions for the rest, and for implausibly fast times."""
 
     def build(self, device: str, space: Space, task: Task) -> TableLatency:
         """A table with its holes filled, or the linear model if no file has the device."""
@@ -102,7 +98,7 @@ class AutoLatencyConfig(DeviceColumnConfig):
         if measured is None:
             return predicted_table(space, listed, None, task)
         return _measured_table(
-            space, listed, measured, task, is_filled=True, implausible=self.implausible
+            space, listed, measured, task, is_filled=True, implausible=Implausible.set_aside
         )
 
 
@@ -215,7 +211,7 @@ def _measured_table(
         parts.append(f"{others} {'not measured' if fill is None else fill.description}")
     if faults.any():
         parts.append(
-            f"{faults.sum():,} implausibly fast times set aside (latency.implausible=keep takes them)"
+            f"{faults.sum():,} implausibly fast times set aside (latency=table latency.implausible=keep takes them)"
         )
     parts += [*measured.flaws, *device.flaws, *input_caveats(device, space, task)]
     oracle = make_table(

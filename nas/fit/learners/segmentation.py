@@ -120,13 +120,17 @@ def scene_masks(
             part = below if of_place is None else of_place
             parts.append(listed.get(stem, ImagePart.train) if part is None else part)
         unused += [mask.name for every in by_name.values() for mask in every if mask not in taken]
+    return files, masks, np.array(parts, np.int8), _left_out(unused, without)
+
+
+def _left_out(unused: Sequence[str], without: Sequence[str]) -> tuple[str, ...]:
+    """Lines on masks without an image and images without a mask."""
     kinds = (("masks without an image", unused), ("images without a mask", without))
-    left_out = tuple(
+    return tuple(
         f"left out, {kind}: {len(names):,} ({', '.join(names[:3])})"
         for kind, names in kinds
         if names
     )
-    return files, masks, np.array(parts, np.int8), left_out
 
 
 def _listed_splits(folder: Path) -> dict[str, ImagePart]:
