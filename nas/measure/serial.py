@@ -11,6 +11,7 @@ import io
 import os
 import re
 import select
+import shlex
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -100,7 +101,11 @@ def measure_serial(  # noqa: PLR0917 - called in one place
             f"{ratios.max():.2f}",
         )
     left = FEWEST_NETWORKS - len(known)
-    then = f"next: latency=transfer latency.probes={path}" + f" device={device}" * is_chip(device)
+    named = device if is_chip(device) else "my-board"
+    then = (
+        f"next: repeat the search or the fit of these networks with device={named} latency=transfer "
+        f"{shlex.quote(f'latency.probes={path}')}"
+    )
     more = f"next: {left} more networks; a correction takes {FEWEST_NETWORKS}"
     say(console, f"{len(known)} networks -> {path}\n{more if left > 0 else then}")
     return path
