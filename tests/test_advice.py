@@ -109,3 +109,47 @@ def test_every_command_and_extra_that_a_message_names_exists():
             assert find_spec(module), f"{path}:{line}: python -m {module}"
         for extra in re.findall(r"edgenas\[([\w-]+)\]", text):
             assert extra in extras, f"{path}:{line}: edgenas[{extra}]"
+
+
+COMMANDS = ("nas.fit", "nas.search", "nas.measure", "nas.train", "nas.export", "nas.transfer")
+"""Commands that compose their settings; of `nas.study` the names are checked alone."""
+
+PLACEHOLDERS = {"FILE.py:NAME", "FILE.py:FUNCTION", "FOLDER", "value"}
+"""Values that stand for another one."""
+
+NEEDED = {"latency.probes": ["latency=transfer"]}
+"""Settings without which another one is refused."""
+
+LITERAL = re.compile(r"(?<![\w.\0?'\"/-])([a-z_][\w.]*|T)=([\w.:/+-]*\w)(?![\w\0<({\[*=|])")
+"""Settings with a value, in a message."""
+
+
+def advised():
+    """Settings with literal values that messages advise, each with a place of one."""
+    unset = OF_FILES | OF_LINES | ARGUMENTS | OTHERS
+    return {
+        f"{name}={value}": f"{path}:{line}"
+        for path, line, text in MESSAGES
+        for name, value in LITERAL.findall(text)
+        if name not in unset and value not in PLACEHOLDERS and path.name != "moved_settings.py"
+    }
+
+
+def test_every_setting_that_a_message_gives_a_value_is_composed_by_a_command(in_process):
+    refused = {}
+    for setting, place in advised().items():
+        answers = []
+        for command in COMMANDS:
+            main = import_module(
+                command if command == "nas.transfer" else f"{command}.command"
+            ).main
+            words = [*NEEDED.get(setting.partition("=")[0], ()), setting, "--cfg", "job"]
+            status, _, error = in_process(main, [command, *words])
+            if status == 0:
+                break
+            answers.append(error.strip()[-150:])
+        else:
+            refused[setting] = (place, answers)
+
+    assert refused == {}
+    assert len(advised()) > 40
