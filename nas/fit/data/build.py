@@ -194,7 +194,8 @@ def _split(listing: ImageListing, decoded: _Decoded, draw: Draw) -> _Split:
     """
     labels, parts = listing.labels[decoded.usable], listing.parts[decoded.usable]
     left_out = images_left_out(decoded.reasons, len(listing.labels))
-    check_classes(labels, parts, listing.classes, left_out, each=draw.is_stratified)
+    unused = "; ".join(filter(None, (*listing.report, left_out)))
+    check_classes(labels, parts, listing.classes, unused, each=draw.is_stratified)
     _, first, inverse = np.unique(decoded.digests, return_index=True, return_inverse=True)
     equal_to = first[inverse]
     groups, told = _groups(listing, decoded, equal_to, parts)

@@ -51,6 +51,7 @@ def check_classes(
         raise UserError(
             f"two classes or more are needed; there is {len(classes)}: {', '.join(classes)}; put the images of each class "
             f"into a folder of its name, or write a table labels.csv of file names and labels beside them"
+            f"{left_out and f'; {left_out}'}"
         )
     counts = {
         part: np.bincount(labels[parts == part], minlength=len(classes)) for part in ImagePart

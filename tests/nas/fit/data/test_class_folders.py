@@ -284,7 +284,7 @@ def test_names_of_one_look_are_one_class(class_folders, opened):
             [],
             "v2.0 is no class",
         ),
-        ({"photos": 4}, ["photos.txt"], "photos; put .* labels.csv"),
+        ({"photos": 4}, ["photos.txt"], r"photos; put .* labels.csv .*left out.* photos\.txt"),
     ],
 )
 def test_layouts_of_other_tasks_are_refused_with_the_way_out(
