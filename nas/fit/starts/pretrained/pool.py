@@ -135,7 +135,15 @@ class PooledNetwork:
                 setattr(made.get_submodule(above), last, nn.Identity())
             if self.stages_cut is not None:
                 cut(made, self.stages_cut, classes)
-        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        except (
+            ArithmeticError,
+            AssertionError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+        ) as error:
             raise UserError(
                 f"weights: timm cannot build what {self.file} names: {error!r}"
             ) from error
