@@ -172,15 +172,14 @@ class Uncertainty(Protocol):
 
 @runtime_checkable
 class LiveOracle(LatencyOracle, Protocol):
-    """Measures during the search, so that a network can be timed again, with another result."""
+    """Measures during the search, so that a network can be timed again, with another result.
+
+    Optional attribute: `at_once`, the number of networks that it times at once, by default 1.
+    """
 
     @property
     def confirm_top(self) -> int:
         """Number of the best networks that are timed again before one of them wins; 0 for none."""
-
-    @property
-    def at_once(self) -> int:
-        """Number of networks that are timed at once: that of its boards."""
 
     def remember(self, architectures: Int64[ndarray, "n D"], latencies: Latencies) -> None:
         """Answer as an earlier part of the same search was answered."""

@@ -97,8 +97,7 @@ class ByController:
 
     def _batches(self, asked: OnAsked, check: Callable[[], None]) -> Iterator[Trials]:
         config, before, source = self._config, self._replayed, self._experiment.source
-        oracle = self._problem.oracle
-        at_once = oracle.at_once if isinstance(oracle, LiveOracle) else 1
+        at_once: int = getattr(self._problem.oracle, "at_once", 1)
         if source is None:
             return search(
                 self._controller,
