@@ -29,7 +29,7 @@ _ALIGNED = 16
 """Bytes to which activations are aligned."""
 
 _FILE = 604
-"""Bytes of a file without operations, and some more: a file is never larger than what is computed of it."""
+"""Bytes of a file without operations, and some more, so that a file is not larger than what is computed of it."""
 
 _INTERPRETER = 856
 """Bytes of the arena that belong to no operation."""
