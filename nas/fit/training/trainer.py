@@ -193,8 +193,7 @@ def training(
     """
     run = _Training(sources, network, recipe, options, slot)
     # begin with the network, its own checkpoint, or that of a shorter training
-    first = (yield from run.accuracy()) if options.keeps_best else math.inf
-    best = _Best(network, first, _luck(sources, first))
+    best = _Best(network, (yield from run.accuracy()) if options.keeps_best else math.inf)
     past, is_resumed = _restore_progress(run, options)
     begun, end = len(past.losses), min(recipe.epochs, options.planned or recipe.epochs)
     run.reschedule(0, end)
@@ -288,34 +287,18 @@ def seconds_an_epoch(
         return _Training(sources, deepcopy(network), recipe, options, slot).seconds_an_epoch()
 
 
-def _luck(sources: Sources, accuracy: float) -> float:
-    """Standard error of an accuracy on the images that judge; 0 of another metric, or where none is known.
-
-    On five sets of made photos, a fit kept the weights of its ranking for one photo of 150, and lost 3 points on one.
-    """
-    if isinstance(sources, LearnerSources) or not math.isfinite(accuracy):
-        return 0.0
-    if sources.learner.images.metric != "accuracy":
-        return 0.0
-    return math.sqrt(accuracy * (1 - accuracy) / len(sources.judge))
-
-
 @final
 class _Best:
     """Weights of the most accurate epoch or of the beginning; empty if no epoch can be better."""
 
-    def __init__(self, network: nn.Module, accuracy: float, luck: float) -> None:
-        """Weights to begin with, which later ones replace that are worse by less than `luck`."""
-        self._network, self._accuracy, self._luck = network, accuracy, luck
+    def __init__(self, network: nn.Module, accuracy: float) -> None:
+        self._network, self._accuracy = network, accuracy
         self._state = copy_state(network.state_dict()) if math.isfinite(accuracy) else {}
         self.is_beginning = True
 
     def consider(self, accuracy: float | None, *, is_beginning: bool = False) -> None:
         """Keep the current weights if they are better, or if the best metric is 0, where it cannot compare."""
-        if accuracy is None:
-            return
-        least = self._accuracy - (self._luck if self.is_beginning else 0.0)
-        if accuracy > least or self._accuracy == 0:
+        if accuracy is not None and (accuracy > self._accuracy or self._accuracy == 0):
             self._accuracy, self._state = accuracy, copy_state(self._network.state_dict())
             self.is_beginning = is_beginning
 
