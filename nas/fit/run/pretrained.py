@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import product
-from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
@@ -17,7 +15,6 @@ from torch import nn
 
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.kind import Kind
-from edgenas_core.types.task import Task
 from edgenas_core.types.units import epochs_text
 from latency.base import Latencies, UnmeasuredError
 from nas.accuracy.base import HasWeights
@@ -44,7 +41,6 @@ from nas.fit.starts.fine_tuning.trial import (
     frozen_pass,
     tuned_checkpoint,
 )
-from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.device import take_share
 from nas.fit.training.evaluation import classes_of
 from nas.fit.training.recipe import recipe_named
@@ -354,7 +350,7 @@ class TuningPlans:
         return Entry(job.candidate, accuracy, partial(replace, winner), words)
 
     def start(self, winner: Winner) -> Start:
-        """Pretrained weights, those of a fine-tuning that ranked, or that fine-tuning itself, to be gone on with."""
+        """Pretrained weights, or the winner's fine-tuning that ranked."""
         row, epochs = self._space.parse(winner.arch), winner.ranked_epochs
         start = pretrained_start(self._network, row, winner.rate, keeps_best=True)
         is_tuned = winner.epochs > epochs and not self._space.is_new(row)
@@ -363,24 +359,12 @@ class TuningPlans:
             start = replace(
                 start, teaching=teaching, words=f"{start.words}; taught by {teaching.teachers}"
             )
-        if epochs:
-            how = "as it was ranked" if winner.epochs == epochs else "gone on from its ranking"
-            path = self._checkpoint(row, epochs, winner.rate)
-            return replace(start, continues=path, words=f"{start.words}; {how}")
-        # A new schedule, which begins with what the longest fine-tuning of the ranking has learnt.
-        lengths = product(reversed(LENGTHS), dict.fromkeys((winner.rate, *RATES)))
-        files = (self._checkpoint(row, each, rate) for each, rate in lengths)
-        ranked = next((file for file in files if file.is_file()), None)
-        if ranked is None:
+        if not epochs:
             return start
-        network = RankedNetwork(self._network, ranked)
-        words = f"{start.words}; begun with what its ranking learnt"
-        return replace(start, network=network, words=words)
-
-    def _checkpoint(self, row: Int64[ndarray, "D"], epochs: int, rate: float) -> Path:
-        """File of a fine-tuning that ranked, if there was one."""
-        tuned, context = Fidelity("", epochs, rate), self._context
-        return tuned_checkpoint(context.checkpoints, row, tuned, context.config.seed)
+        tuned, context = Fidelity("", epochs, winner.rate), self._context
+        path = tuned_checkpoint(context.checkpoints, row, tuned, context.config.seed)
+        how = "as it was ranked" if winner.epochs == epochs else "gone on from its ranking"
+        return replace(start, continues=path, words=f"{start.words}; {how}")
 
     def timed_epoch(self, candidates: Candidates) -> tuple[int, float]:
         """The candidate of the fewest multiply-accumulates, and the seconds of an epoch of it."""
@@ -398,21 +382,6 @@ class TuningPlans:
         start = Start(self._network, teaching=self.teachers.of(row))
         recipe, left_s = self._context.rule.recipe, ends_s - time.monotonic()
         return epochs_within(self._network.images(row), row, start, recipe, left_s)
-
-
-@final
-@dataclass(frozen=True)
-class RankedNetwork:
-    """Builds a network with the weights of a fine-tuning."""
-
-    network: PretrainedNetwork
-    checkpoint: Path
-
-    def __call__(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
-        """The network, frozen as far as it is not tuned."""
-        made = self.network(architecture, task)
-        made.load_state_dict(weights_of(self.checkpoint))
-        return made
 
 
 def stage_ends(context: FitContext, candidates: Candidates) -> dict[str, float]:
