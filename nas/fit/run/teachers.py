@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import final
@@ -27,7 +27,7 @@ from nas.accuracy.slow import Fidelity
 from nas.fit.data.image_set import Images, ImageSet
 from nas.fit.data.unlabelled import UnlabelledPhotos, unlabelled_images
 from nas.fit.ranking.fine_tunings import FineTunings
-from nas.fit.ranking.stages import StageJob
+from nas.fit.ranking.stages import Result, StageJob
 from nas.fit.run.context import FitContext, Ranking
 from nas.fit.starts.fine_tuning.trial import (
     FROZEN,
@@ -38,16 +38,17 @@ from nas.fit.starts.fine_tuning.trial import (
     tuned_checkpoint,
 )
 from nas.fit.starts.pretrained.space import teacher_space
+from nas.fit.training.batches import images_of_epoch
 from nas.fit.training.checkpoint import weights_of
 from nas.fit.training.recipe import recipe_named
 from nas.fit.training.teaching import Teaching, answers_to
-from nas.fit.training.trainer import seconds_an_epoch
+from nas.fit.training.trainer import TrainingOptions, seconds_an_epoch, train
 
 MOST_TEACHERS, FEWEST_TEACHERS = 4, 2
 """Networks whose answers are averaged: on four sets, the mean of four was 1.4 points better than the best of them."""
 
 SHARE = 0.15
-"""Share of the time left that a named teacher takes, and again that all answers take."""
+"""Share of the time left that a named teacher takes, that all answers take, and that the comparison without them takes."""
 
 MOST_EPOCHS = 12
 """Epochs of a named teacher."""
@@ -97,7 +98,7 @@ class Teachers:
         return None if folder is None else UnlabelledPhotos(Path(folder).expanduser())
 
     def prepare(self, ranking: Ranking[FineTunings], ends_s: float) -> None:
-        """Store answers to photos without a label, as far as there is time."""
+        """Store answers to photos without a label, where there is time and they help on validation images."""
         photos, say = self._photos, self._context.say
         if photos is None or self._file.is_file():
             return
@@ -137,8 +138,40 @@ class Teachers:
             pixels = self._pixels(files, images)
             answers.append(answers_to(each.tuned(), [pixels], images, mirrors=False))
         names = ", ".join(each.network.space.text(each.architecture) for each in teachers)
-        self._store(names, files, np.mean(answers, axis=0))
         say(f"unlabelled=: {names} answered {len(files):,} of {len(photos):,} photos")
+        mean = np.mean(answers, axis=0)
+        # Keep them if a training that ranked ends no worse with them in the same time.
+        job = shortest(ranking.results, ranking.jobs, jobs[0])
+        row = ranking.candidates.architectures[job.candidate]
+        if ranking.jobs.forecast(ranking.results).seconds(job) > share_s:
+            say("unlabelled=: no time to see whether they help; allow more hours=")
+            files, mean = [], mean[:0]
+        elif not self._helps(ranking, job, self._teaching(row, names, files, mean)):
+            files, mean = [], mean[:0]
+        self._store(names, files, mean)
+
+    def _helps(self, ranking: Ranking[FineTunings], job: StageJob, teaching: Teaching) -> bool:
+        """Whether a training that ranked ends no worse on validation images when it is taught."""
+        context, tuned = self._context, ranking.jobs.fidelities[job.fidelity]
+        row = ranking.candidates.architectures[job.candidate]
+        images = self._network.images(row)
+        # Epochs have more images with the photos: as many fewer take the same time.
+        labelled = len(images.train)
+        longer = images_of_epoch(labelled, len(teaching.answers) - labelled) / labelled
+        epochs = max(1, round(tuned.epochs / longer))
+        recipe = recipe_named(context.rule.recipe)
+        recipe = replace(recipe, epochs=epochs, lr=recipe.lr * tuned.rate)
+        options = TrainingOptions(
+            seed=context.config.seed, evaluate_every=epochs, teaching=teaching
+        )
+        accuracy = train(self._network(row, images.task), images, recipe, options).accuracy
+        before = ranking.results[job].accuracy
+        context.say(
+            f"unlabelled=: {context.problem.space.text(row)} has {accuracy:.2%} on validation images "
+            f"with them, and {before:.2%} without them in the same time: "
+            f"they are {'used' if accuracy >= before else 'left out'}"
+        )
+        return accuracy >= before
 
     def of(self, architecture: Int64[ndarray, "D"]) -> Teaching | None:
         """What a network is taught; None where nothing is."""
@@ -147,11 +180,20 @@ class Teachers:
         with safe_open(self._file, "np") as opened:
             answers, about = opened.get_tensor("answers"), opened.metadata()
         files = [Path(each) for each in json.loads(about["files"])]
-        # The photos at the network's side; answers to labelled ones count nothing.
+        return self._teaching(architecture, about["teachers"], files, answers) if files else None
+
+    def _teaching(
+        self,
+        architecture: Int64[ndarray, "D"],
+        names: str,
+        files: list[Path],
+        answers: Float32[ndarray, "n o"],
+    ) -> Teaching:
+        """The photos at a network's side; answers to labelled ones count nothing."""
         images = self._network.images(architecture)
         untaught = np.zeros((len(images.train), answers.shape[1]), np.float32)
         every = np.concatenate([untaught, answers])
-        return Teaching(about["teachers"], every, self._pixels(files, images), share=0.0)
+        return Teaching(names, every, self._pixels(files, images), share=0.0)
 
     def _pixels(self, files: list[Path], images: ImageSet) -> Images:
         """Photos at the side of a data set."""
@@ -222,3 +264,15 @@ def best_of_networks(ranking: Ranking[FineTunings]) -> list[StageJob]:
         if jobs.fidelities[job.fidelity].epochs and result.accuracy >= 0 and is_better:
             best[network] = job
     return sorted(best.values(), key=lambda job: -results[job].accuracy)[:MOST_TEACHERS]
+
+
+def shortest(results: Mapping[StageJob, Result], jobs: FineTunings, job: StageJob) -> StageJob:
+    """The fine-tuning of the fewest epochs of a job's candidate that did not fail."""
+    own = [
+        other
+        for other, result in results.items()
+        if other.candidate == job.candidate
+        and jobs.fidelities[other.fidelity].epochs
+        and result.accuracy >= 0
+    ]
+    return min(own, key=lambda other: jobs.fidelities[other.fidelity].epochs)
