@@ -30,6 +30,7 @@ class ExportKeywords(TypedDict, total=False):
     data: str | Path | None
     dataset: str | None
     device: str | Sequence[str] | None
+    env: Sequence[str] | None
     formats: Sequence[Literal["onnx", "tflite", "frigate"]] | None
     learner: str | Learner | None
     network: object | None
@@ -121,6 +122,7 @@ class MeasureKeywords(TypedDict, total=False):
     core: int | None
     dataset: str | None
     device: str | Sequence[str] | None
+    env: Sequence[str] | None
     layers: int | None
     minutes: float | None
     networks: int | None

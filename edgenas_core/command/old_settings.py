@@ -8,7 +8,6 @@ from edgenas_core.types.errors import UserError
 
 _REACH: Mapping[str, str] = {
     "ssh_config": "write device='cmd://ssh -F <file> <host>'",
-    "env": "write device='cmd://ssh <host> env <name>=<value>'",
     "tries": "a lost board is connected to 5 times in a row",
 }
 """How a board is reached."""

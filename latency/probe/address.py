@@ -42,8 +42,10 @@ class Connect:
 
     python: str | None = None  # on the board; None: python3, or for a bare cmd:// this very Python
     timeout_s: float = 20.0
+    env: tuple[str, ...] = ()  # variables of the Python on the board, NAME=value
 
 
+_VARIABLE = re.compile(r"[A-Za-z_]\w*=[\w./:,+-]*", re.ASCII)
 _EXPERIMENTAL = {"adb", "docker"}
 
 
@@ -100,7 +102,7 @@ def command_of(address: str, connect: Connect) -> list[str]:
     python = connect.python or default
     if not prefix:
         python = str(Path(python).expanduser())
-    return [*prefix, python, *INTERPRETER]
+    return [*prefix, *_environment(connect), python, *INTERPRETER]
 
 
 def _ssh(address: str, place: str, connect: Connect) -> list[str]:
@@ -126,4 +128,18 @@ def _ssh(address: str, place: str, connect: Connect) -> list[str]:
     home = "~/" if python.startswith("~/") else ""  # which the shell that sshd starts expands
     python = home + shlex.quote(python.removeprefix(home))
     host = match["host"].strip("[]")
-    return [*words, "--", host, python, *INTERPRETER]
+    return [*words, "--", host, *_environment(connect), python, *INTERPRETER]
+
+
+def _environment(connect: Connect) -> list[str]:
+    """The words that set the environment of the interpreter; no shell between changes them.
+
+    Raises:
+      UserError: if a name or a value has another character.
+    """
+    for word in connect.env:
+        if not _VARIABLE.fullmatch(word):
+            raise UserError(
+                f"env: {word} is not NAME=value of letters, digits and _ . / : , + - in the value"
+            )
+    return ["env", *connect.env] if connect.env else []

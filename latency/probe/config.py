@@ -52,6 +52,7 @@ class BoardsConfig:
         "graph: one CUDA graph, only for nas.measure on this machine.",
         heading="How a board is reached (docs/how-to/search-on-a-live-board.md)",
     )
+    env: list[str] = setting([], "Environment of the Python on the board: [OMP_NUM_THREADS=1].")
     python: str | None = setting(None, "Python of the board.", unset="its python3")
 
     def connect(
@@ -121,7 +122,7 @@ class BoardsConfig:
         return boards
 
     def _connections(self, device: str) -> list[tuple[str, Callable[[], Connection]]]:
-        connect = Connect(self.python)
+        connect = Connect(self.python, env=tuple(self.env))
         return [
             (address, partial(Connection, address, command_of(address, connect), connect.timeout_s))
             for address in split_addresses(device)

@@ -20,7 +20,7 @@ from edgenas_core.files.safe_yaml import flat
 from edgenas_core.types.errors import UserError
 from nas.spaces.trusted_code import MARK
 
-_STARTS = ("python",)
+_STARTS = ("python", "env")
 """Names of settings that decide which program is started."""
 
 _WAITS = ("latency.on_disturbance", "latency.tolerance")

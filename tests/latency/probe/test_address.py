@@ -75,10 +75,17 @@ def test_a_python_that_could_be_an_option_is_refused(python):
         command_of("ssh://host", Connect(python=python))
 
 
-def test_a_variable_is_set_by_the_command_that_reaches_the_board():
-    words = command_of("cmd://ssh jetson env OPENBLAS_CORETYPE=ARMV8", Connect(python="py"))
+@pytest.mark.parametrize("address", ["ssh://jetson", "cmd://docker exec -i board", "cmd://"])
+def test_the_environment_is_set_before_the_python_starts(address):
+    words = command_of(address, Connect(python="py", env=("OPENBLAS_CORETYPE=ARMV8",)))
 
-    assert words == ["ssh", "jetson", "env", "OPENBLAS_CORETYPE=ARMV8", "py", *START]
+    assert words[-len(START) - 3 :] == ["env", "OPENBLAS_CORETYPE=ARMV8", "py", *START]
+
+
+@pytest.mark.parametrize("word", ["A", "1=2", "A=$(reboot)", "A=b c", "A=b;c"])
+def test_an_environment_that_a_shell_would_change_is_refused(word):
+    with pytest.raises(UserError, match="env"):
+        command_of("ssh://jetson", Connect(env=(word,)))
 
 
 def test_a_python_at_home_is_found_by_the_shell_of_the_board_and_here_by_us(monkeypatch):
