@@ -21,7 +21,7 @@ from edgenas.arguments import takes_settings
 from edgenas.found import Found, Study
 from edgenas.networks import Settings, chosen_settings, learner_name, space_name
 from edgenas.suggestions import Suggestions
-from edgenas_core.command.console import PlainConsole, say
+from edgenas_core.command.console import PlainConsole, quietly, say
 from edgenas_core.command.hydra_command import called, chosen_names, typed_call, word
 from edgenas_core.types.errors import UserError
 from latency.measuring.settings import MeasureConfig
@@ -149,7 +149,7 @@ def _run(
     quiet: bool,
 ) -> Found:
     """Run to the end with the chosen settings."""
-    with called(module, file, chosen, *USER_ERRORS) as composed:
+    with quietly(quiet=quiet), called(module, file, chosen, *USER_ERRORS) as composed:
         console = PlainConsole(quiet=quiet)
         folder = complete_run(
             kind, composed, chosen_names(), _words(chosen), console, on_trials=progress
@@ -219,7 +219,7 @@ def study(
         "settings": settings,
     }
     chosen = chosen_settings(_with_own_parts(arguments))
-    with called("nas.study", "study", chosen) as composed:
+    with quietly(quiet=quiet), called("nas.study", "study", chosen) as composed:
         console = PlainConsole(quiet=quiet)
         written = study_command.run_study(composed, chosen_names(), _words(chosen), console)
     return Study(written.path)

@@ -12,6 +12,9 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, final
 
 from rich.console import Console
@@ -22,6 +25,18 @@ from edgenas_core.types.errors import UserError
 _log = logging.getLogger("edgenas")
 _log.addHandler(logging.NullHandler())
 _log.propagate = False  # handlers of the root would print again what is printed here
+
+_is_quiet = ContextVar("_is_quiet", default=False)
+
+
+@contextmanager
+def quietly(*, quiet: bool) -> Iterator[None]:
+    """Keep every console that is made in the block quiet, also those of sources and boards, if `quiet` is True."""
+    token = _is_quiet.set(_is_quiet.get() or quiet)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
 
 
 @final
@@ -38,6 +53,7 @@ class PlainConsole(Console):
         # it says that it is a terminal, but shows each state of a bar
         if "ipykernel" in sys.modules:
             options.setdefault("force_terminal", False)
+        quiet = quiet or _is_quiet.get()
         super().__init__(quiet=quiet, highlight=False, emoji=False, markup=False, **options)
         self.stage = ""
         """What the command does at present, for `Heartbeat`."""

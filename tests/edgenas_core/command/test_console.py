@@ -5,7 +5,7 @@ import logging
 import time
 
 from edgenas_core.command import console as module
-from edgenas_core.command.console import Heartbeat, PlainConsole, at_stage, say
+from edgenas_core.command.console import Heartbeat, PlainConsole, at_stage, quietly, say
 
 
 class Records(logging.Handler):
@@ -36,6 +36,15 @@ def test_a_program_hears_what_a_quiet_console_does_not_print(capsys, monkeypatch
         ("WARNING", "warning: %s is [bold]"),
     ]
     assert capsys.readouterr().out == ""
+
+
+def test_consoles_that_sources_make_within_a_quiet_call_are_quiet(capsys):
+    with quietly(quiet=True), quietly(quiet=False):
+        within = PlainConsole()
+    say(within, "of the call")
+    say(PlainConsole(), "of another one")
+
+    assert capsys.readouterr().out == "of another one\n"
 
 
 def test_a_silent_command_tells_its_stage_and_its_share_of_the_time(monkeypatch):
