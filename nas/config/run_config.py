@@ -175,7 +175,8 @@ def limit_sets_of(composed: DictConfig) -> list[dict[str, str]]:
     One value counts for every set.
 
     Raises:
-      UserError: if lists differ in length, a limit has no unit or is out of range, or of two sets neither is the larger.
+      UserError: if lists differ in length, a limit has no unit or is out of range, there are too many, or of two sets
+        neither is the larger.
     """
     named = {name: composed[name] for name in _IN_SETS if composed[name] is not None}
     lists = {
@@ -183,7 +184,9 @@ def limit_sets_of(composed: DictConfig) -> list[dict[str, str]]:
         for name, value in named.items()
     }
     # T, its half, its quarter.
-    handed = int(composed.get("networks_handed") or 1)
+    handed = int(composed.get("networks_handed", 1))
+    if not 1 <= handed <= _MOST_LIMITS:
+        raise UserError(f"networks_handed={handed} must be 1 to {_MOST_LIMITS}")
     if handed > 1:
         if max(map(len, lists.values())) > 1:
             raise UserError(

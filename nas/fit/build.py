@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from edgenas_core.command.bounds import require_hours
 from edgenas_core.command.console import PlainConsole, say
@@ -139,7 +139,7 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     """
     share = share_of_network(composed.T)
     config = settings_object(composed, FitConfig)
-    sets = [{"T": str(composed.T)}] if share is not None else limit_sets_of(composed)
+    sets = limit_sets_of(composed) if share is None else [_set_of_share(composed)]
     config = replace(
         config, RAM=sets[0].get("RAM", config.RAM), flash=sets[0].get("flash", config.flash)
     )
@@ -188,6 +188,20 @@ def build_fit(composed: DictConfig) -> FitExperiment:
     require_confidence(problem)
     smaller = tuple(_limit_set(each, config, space, images.task) for each in sets[1:])
     return FitExperiment(config, problem, images, rule, _texts(config, limit_ms), smaller)
+
+
+def _set_of_share(composed: DictConfig) -> dict[str, str]:
+    """The limit that is a share of the time of `network=`.
+
+    Raises:
+      UserError: if several networks are asked for.
+    """
+    has_lists = any(isinstance(composed[name], ListConfig) for name in ("RAM", "flash"))
+    if has_lists or composed.networks_handed != 1:
+        raise UserError(
+            f"T={composed.T} is for one network; of several name the times, as in T=[2ms,4ms]"
+        )
+    return {"T": str(composed.T)}
 
 
 def _limit_set(

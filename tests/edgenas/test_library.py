@@ -148,6 +148,7 @@ def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said)
         ({}, "data is not set"),
         ({"data": "digits", "hours": 10**400}, "hours"),
         ({"data": "digits", "hours": "many"}, "hours"),
+        ({"data": "digits", "T": "50%", "networks_handed": 3}, "T=50%"),
         ({"data": "digits", "start": "staged"}, "scratch"),
         ({"data": "digits", "settings": {"budget": 3}}, "nas.search"),
         ({"data": "digits", "settings": {"dat": 3}}, "did you mean data?"),

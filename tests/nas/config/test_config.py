@@ -207,6 +207,8 @@ def test_lists_of_limits_are_sets_from_the_largest_to_the_smallest():
         ({"T": ["1ms", "2ms"], "RAM": ["2kB", "1kB"]}, "T=1ms RAM=2kB"),
         ({"T": ["1ms", "2ms", "3ms"], "RAM": ["2kB", "1kB"]}, "RAM=.* 2 limits where 3"),
         ({"T": [], "RAM": None}, "T="),
+        ({"T": "8ms", "RAM": None, "networks_handed": 0}, "networks_handed=0 .* 1 to 10"),
+        ({"T": "8ms", "RAM": None, "networks_handed": 11}, "networks_handed=11 .* 1 to 10"),
     ],
 )
 def test_limits_that_are_no_sets_are_refused(named, match):
