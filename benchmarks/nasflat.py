@@ -55,7 +55,7 @@ FBNET_OPERATIONS = (
 _SPREAD, _COST_SPREAD = (
     0.15,
     0.085,
-)  # of counts and of each cost, as in latency.models.known_devices
+)  # of counts and of each cost, as in latency.models.transferred
 GPUS_OF_N2 = ("1080ti_1", "1080ti_32", "titanx_32", "titanxp_1", "titanxp_32")
 HELP_TRAINING = (
     *("1080ti_1", "1080ti_32", "1080ti_256", "silver_4114", "silver_4210r", "samsung_a50"),
