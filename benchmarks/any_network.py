@@ -180,7 +180,7 @@ def peer_line(network: nn.Module, images: Tensor) -> str:
         words.append(f"torch-pruning: {type(error).__name__}: {first_line(error)[:60]}")
     try:
         onnx_bytes(Flat(network), [images], opset=OPSET)
-    except Exception as error:  # noqa: BLE001 - likewise
+    except Exception as error:  # noqa: BLE001 - any error of a foreign library
         words.append(f"torch.onnx: {first_line(error)[:60]}")
     return "; ".join(words)
 

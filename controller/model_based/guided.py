@@ -245,9 +245,7 @@ class GuidedConfig(ControllerConfig):
     """Settings of Bayesian optimisation; the constants were chosen by benchmarks/results/guided.md."""
 
     random = 4  # first architectures, drawn uniformly
-    taught = (
-        2  # of these, the last ones are the best of many draws by other tasks, unless limits bind
-    )
+    taught = 2  # of these, the last, are the best of many draws by other tasks, unless limits bind
     is_taught = True
     polish = 5  # best known architectures, whose neighbours are candidates
     anywhere = 256  # candidates drawn uniformly

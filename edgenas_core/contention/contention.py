@@ -21,6 +21,8 @@ from edgenas_core.contention.isolation import Isolation, Stop
 from edgenas_core.types.closeable import Closeable
 
 if TYPE_CHECKING:
+    import torch
+
     from edgenas_core.inference.cuda.sm_slices import SmSlice
 
 _SETTLE_S = 0.01
@@ -98,10 +100,6 @@ class RunningHogs(Closeable):
 
     def _read(self) -> tuple[float, list[int]]:
         return time.perf_counter(), [self.page.moved(k) for k in range(len(self.hogs))]
-
-
-if TYPE_CHECKING:
-    import torch
 
 
 @final

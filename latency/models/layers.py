@@ -10,8 +10,9 @@ nn-Meter (Zhang et al., MobiSys 2021) also predicts kernels: a library takes ano
 to shape, so that times have steps. Here trees give the factor by which a linear model of the layer's
 operations and elements errs, one model for each kind of layer.
 
-`choose_doubtful` chooses the networks to profile next: those whose layers the model of the profiled ones is least sure of. A region is a kind of layer and two octaves of its size. Its weight is how far trees disagree on the candidates' new layers in
-it, by their shares of the predicted time; each layer timed in it counts less.
+`choose_doubtful` chooses the networks to profile next: those whose layers the model of the profiled ones is
+least sure of. A region is a kind of layer and two octaves of its size. Its weight is how far trees disagree on
+the candidates' new layers in it, by their shares of the predicted time; each layer timed in it counts less.
 """
 
 from __future__ import annotations

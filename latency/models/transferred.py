@@ -1,7 +1,8 @@
 """Predictions for a new device from a few timed networks: quality, description and files.
 
-The latencies of the known devices of a space are the input of `latency.models.process`. Features named `<operation> on <position>` are summed over the positions: `... written` are operations
-of the architecture as it is written, `... needed` and `... live` those that a runtime may have to run.
+The latencies of the known devices of a space are the input of `latency.models.process`. Features named
+`<operation> on <position>` are summed over the positions: `... written` are operations of the architecture as
+it is written, `... needed` and `... live` those that a runtime may have to run.
 """
 
 from __future__ import annotations

@@ -21,9 +21,7 @@ class HandedBaseline:
 
     arch: str
     latency_ms: float
-    accuracy: (
-        float | None
-    )  # on the validation images after its longest training; None: it was not evaluated
+    accuracy: float | None  # on validation images, after its longest training; None: not evaluated
     fidelity: str  # length of that training
 
 

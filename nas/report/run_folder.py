@@ -139,8 +139,8 @@ def new_run_folder(
 ) -> RunFolder:
     """Make `<runs>/<date>/<time>-<reward>-<subject>-T<limit>ms`, numbered if it is there already.
 
-    Several T are written as `-T2-4-8ms`. Further limits follow, as in `-T17ms-E5mJ-P1M`. A fit has no reward in its name, and the data as its subject; a
-    search has the device.
+    Several T are written as `-T2-4-8ms`. Further limits follow, as in `-T17ms-E5mJ-P1M`. A fit has no reward in
+    its name, and the data as its subject; a search has the device.
     """
     now = datetime.now().astimezone()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", subject).strip("-")[:_LONGEST_DEVICE]

@@ -86,7 +86,7 @@ class FitKind(ABC, Generic[AnyJobs]):
     def baseline_within(
         self,
         ranking: Ranking[AnyJobs],  # noqa: ARG002 - of two kinds
-        within: Bool[ndarray, "n"],  # noqa: ARG002 - likewise
+        within: Bool[ndarray, "n"],  # noqa: ARG002 - of two kinds
     ) -> StageResult | None:
         """The baseline among some of the candidates; None: there is none."""
         return None

@@ -1,6 +1,7 @@
 """Report of a run of several networks: latencies, deadline misses, use of the lanes.
 
-Metrics of a schedule are its makespan, latencies and missed deadlines. A request that did not complete misses its deadline and is excluded from latencies and finish times.
+Metrics of a schedule are its makespan, latencies and missed deadlines. A request that did not complete misses
+its deadline, and is excluded from latencies and finish times.
 """
 
 from __future__ import annotations

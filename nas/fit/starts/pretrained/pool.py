@@ -86,9 +86,7 @@ class PooledNetwork:
     file: Path | None = None  # None: on the hub
     linear: tuple[str, ...] = ()  # names of timm's activations that it is without
     function: str = ""  # `<file>.py:<name>`, which builds it with its weights
-    stages_cut: int | None = (
-        None  # stages that it lacks, beside its last convolution; None: it is whole
-    )
+    stages_cut: int | None = None  # that it lacks, beside its last convolution; None: it is whole
 
     @property
     def label(self) -> str:

@@ -3,8 +3,9 @@
 The slack of a place is the longest time of one more network there for which all networks still fit,
 where the others may move. It is the limit T of a search for that network.
 
-A timetable holds the networks of one frame, each with its place and time. A network begins when all units of its place are free, in the timetable's order, not at a clock time.
-So a timetable is an order, and its times follow from the timing table.
+A timetable holds the networks of one frame, each with its place and time. A network begins when all units of
+its place are free, in the timetable's order, not at a clock time. So a timetable is an order, and its times
+follow from the timing table.
 """
 
 from __future__ import annotations
