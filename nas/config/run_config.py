@@ -366,9 +366,9 @@ def oracle_of(config: RunConfig, limit_ms: float, space: SearchSpace, task: Task
         near = () if is_chip(device) else get_close_matches(device, chips())
         if not near:
             raise
+        # The reason first: a device of the user's own table may have a similar name.
         raise UserError(
-            f"device={device} is not known; of modelled microcontrollers the nearest are {', '.join(near)}; `python -m nas.data "
-            f"list` has all"
+            f"{error}; modelled microcontrollers with a similar name: {', '.join(near)}"
         ) from error
     if config.RAM is not None and "+" in config.RAM and hasattr(oracle, "with_fast_memory"):
         oracle = oracle.with_fast_memory(memory_parts("RAM", config.RAM)[0])

@@ -120,6 +120,7 @@ def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
         ({"reward": "propsed"}, "did you mean proposed?"),
         ({"settings": {"budgt": 3}}, "did you mean budget?"),
         ({"device": "jetson-nan/fp32/b1"}, "jetson-nano"),
+        ({"device": "stm32h74/cubeai/int8"}, "stm32h747/cubeai/int8"),
         ({"space": 3}, "space: int is no search space; it lacks"),
         ({"reward": 3}, "reward=int is no Reward"),
         ({"resume": "nowhere"}, "resume=nowhere is not the folder of a run"),
