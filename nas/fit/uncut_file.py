@@ -64,6 +64,17 @@ def facts_of(
     )
     timer = _Timer(file, config)
     yield timer.told
+    try:
+        yield from _int8_facts(file, timer, config, scaling)
+    finally:
+        timer.close()
+
+
+def _int8_facts(
+    file: WholeFile, timer: _Timer, config: FitConfig, scaling: Callable[[int], Scaling | None]
+) -> Iterator[str]:
+    """Lines on the int8 file, which is written into `out=`."""
+    path = file.path
     if file.is_quantised:
         yield f"{path.name} is int8 already"
         return
@@ -287,6 +298,11 @@ class _Timer:
             f"measured (median of {settings.timing.samples})"
         )
 
+    def close(self) -> None:
+        """Leave the board."""
+        if self._board is not None:
+            self._board.close()
+
     def of_int8(self, int8: WholeFile) -> Iterator[str]:
         """Lines on the time of the int8 file."""
         if is_chip(self._device):
@@ -299,8 +315,6 @@ class _Timer:
         except (BoardError, LostConnectionError, UnrunnableError) as error:
             yield f"not timed: {error}"
             return
-        finally:
-            board.close()
         ms, whole_ms = float(np.median(timed.ms)), timed.control_median_ms
         yield f"{ms:.3g} ms beside {whole_ms:.3g} ms, in turns"
 
