@@ -119,9 +119,7 @@ class LimitSet:
 
     limit_ms: float
     limits: Limits
-    texts: Mapping[
-        str, str
-    ]  # as they are written in settings: T, and RAM and flash where they are named
+    texts: Mapping[str, str]  # as in settings: T, and RAM and flash where they are named
 
     def met(
         self, compared_ms: Float64[ndarray, "n"], architectures: Int64[ndarray, "n D"]
