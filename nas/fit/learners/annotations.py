@@ -23,14 +23,20 @@ from edgenas_core.types.printable import printable
 from nas.fit.data.class_folders import IMAGE_SUFFIXES, SPLITS, clean_name, split_in
 from nas.fit.data.splits import ImagePart
 
-ANNOTATIONS = ("annotations.json", "_annotations.coco.json")
-"""COCO's JSON beside images/, and Roboflow's beside the images."""
+ANNOTATIONS = ("annotations.json", "_annotations.coco.json", "result.json")
+"""COCO's JSON beside images/, Roboflow's beside the images, and Label Studio's."""
 
 _MOST_OVERHANGING = 0.2
 """Share of boxes that may reach beyond their images; beyond it, they are no left, top, width and height."""
 
 _NO_IMAGES = re.compile("mask|label|annot|segment|thumb", re.IGNORECASE)
 """Part of the names of folders in which no image of an annotation is looked for."""
+
+_OF_COCO = "bbox is left, top, width, height in pixels, not two corners"
+_OF_YOLO = (
+    "a row is class, x and y of the centre, width and height, as fractions of the image's sides"
+)
+_OF_VOC = "bndbox is xmin, ymin, xmax, ymax in pixels"
 
 _EXAMPLES = 3
 
@@ -88,17 +94,22 @@ class Annotations:
         self._names: dict[str, None] = {}  # of all categories, in their order
         self._by_stem: dict[Path, dict[str, Path]] = {}  # images of folders
         coco = [*_coco_files(folder)]
-        lists = [file for file in sorted(folder.glob("*.y*ml")) if "names" in _yaml(file)]
+        yamls = sorted(folder.glob("*.y*ml"), key=lambda file: (file.stem != "data", file))
+        lists = [file for file in yamls if "names" in _yaml(file)]
         if coco:
             for file, part in coco:
                 self._read_coco(file, part)
             for file in {*_annotation_files(folder)} - {file for file, _ in coco}:
                 self.leave_out("annotation files that no split is named in", file.name)
-            _refuse_other_units(coco[0][0], self.images)
+            self._refuse_other_units(coco[0][0], _OF_COCO)
         elif lists:
             self._read_yolo(lists[0])
+            for file in lists[1:]:
+                self.leave_out("other lists of classes", file.name)
+            self._refuse_other_units(lists[0], _OF_YOLO)
         elif voc := _voc_files(folder):
             self._read_voc(voc)
+            self._refuse_other_units(folder, _OF_VOC)
         else:
             raise UserError(
                 f"data={folder} has no annotations.json (COCO), data.yaml (YOLO) or XML files (Pascal VOC)"
@@ -143,6 +154,14 @@ class Annotations:
         """Count a row or a file that does not count."""
         self.not_counted.setdefault(reason, []).append(printable(str(name))[:100])
 
+    def _name_classes(self, names: Sequence[str]) -> None:
+        """Note the classes in their order, and those that several categories are."""
+        self._names |= dict.fromkeys(names)
+        repeated = [printable(name)[:100] for name, n in Counter(names).items() if n > 1]
+        if repeated:
+            named = ", ".join(repeated[:_EXAMPLES])
+            self.notes.append(f"categories of the same name are one class: {named}")
+
     def _read_coco(self, path: Path, part: ImagePart) -> None:
         """Read one JSON file."""
         self._refuse_too_large(path)
@@ -186,7 +205,7 @@ class Annotations:
     ) -> None:
         """Join the rows of one JSON file."""
         names = self._unique(path, "category", rows["categories"], "name")
-        self._names |= dict.fromkeys(map(clean_name, names.values()))
+        self._name_classes([clean_name(name) for name in names.values()])
         files = self._unique(path, "image", rows["images"], "file_name")
         sizes = {_key(row["id"]): _size(row) for row in rows["images"] if "id" in row}
         images = {}
@@ -267,6 +286,26 @@ class Annotations:
         self.leave_out("images that are not there", name)
         return None
 
+    def _refuse_other_units(self, path: Path, form: str) -> None:
+        """Refuse boxes in another unit, or with other numbers, than those of the form."""
+        boxes = [(image, box) for image in self.images for box in image.boxes]
+        if boxes and not self.has_fractions and all(max(box) <= 1.01 for _, box in boxes):
+            raise UserError(
+                f"{path}: all boxes are smaller than a pixel, so these are fractions of the sides; multiply them by "
+                f"width and height"
+            )
+        over = []
+        for image, (left, top, right, bottom) in boxes:
+            width, height = (1, 1) if self.has_fractions else image.size or (math.inf, math.inf)
+            slack = 0 if self.has_fractions else 1
+            beyond_width, beyond_height = max(-left, right - width), max(-top, bottom - height)
+            if beyond_width > 0.05 * width + slack or beyond_height > 0.05 * height + slack:
+                over.append(image.file.name)
+        if len(over) > max(1, _MOST_OVERHANGING * len(boxes)):
+            raise UserError(
+                f"{path}: {len(over)} of {len(boxes)} boxes reach beyond their images ({over[0]}): {form}"
+            )
+
     def _add(
         self, image: BoxedImage, box: Sequence[float], label: str, *, is_crowd: bool = False
     ) -> None:
@@ -289,7 +328,7 @@ class Annotations:
         classes = {
             str(number): clean_name(str(name)) or str(number) for number, name in names.items()
         }
-        self._names |= dict.fromkeys(classes.values())
+        self._name_classes([*classes.values()])
         self.has_fractions, self._has_keypoints = True, "kpt_shape" in content
         if self._has_keypoints:
             self.notes.append("keypoints are not read, but the boxes before them are")
@@ -415,27 +454,6 @@ def _is_inside(path: Path, folder: Path) -> bool:
         return False
 
 
-def _refuse_other_units(path: Path, images: Sequence[BoxedImage]) -> None:
-    """Refuse boxes of fractions, or of corners, in place of left, top, width and height in pixels."""
-    boxes = [(image, box) for image in images for box in image.boxes]
-    if boxes and all(max(box) <= 1.01 for _, box in boxes):
-        raise UserError(
-            f"{path}: all boxes are smaller than a pixel, so these are fractions of the sides; multiply them by "
-            f"width and height"
-        )
-    over = [
-        image.file.name
-        for image, (_, _, right, bottom) in boxes
-        if image.size is not None
-        and (right > 1.05 * image.size[0] + 1 or bottom > 1.05 * image.size[1] + 1)
-    ]
-    if len(over) > max(1, _MOST_OVERHANGING * len(boxes)):
-        raise UserError(
-            f"{path}: {len(over)} of {len(boxes)} boxes reach beyond their images ({over[0]}): bbox is left, top, "
-            f"width, height in pixels, not two corners"
-        )
-
-
 def _voc_files(folder: Path) -> list[Path]:
     """Pascal VOC's files: in Annotations/, or beside the images of the folder or of its splits."""
     below = [path for path in folder.iterdir() if path.name.casefold() in {*SPLITS, "annotations"}]
@@ -453,19 +471,20 @@ def _begins_as_voc(path: Path) -> bool:
 
 def _way_out(folder: Path) -> str:
     """What turns annotations of another program into COCO's; nothing where none are known."""
-    for path in sorted(folder.glob("*.json"))[:_MOST_LOOKED_AT]:
+    files = [*sorted(folder.glob("*.json")), *sorted(folder.glob("[!.]*/*.json"))]
+    for path in files[:_MOST_LOOKED_AT]:
         try:
             start = read_text(path)[:2000]
         except (UserError, OSError):
             continue
         if '"shapes"' in start:
             return (
-                f"; {path.name} is LabelMe's: pip install labelme2coco; labelme2coco {folder}; "
+                f"; {path.name} is LabelMe's: pip install labelme2coco; labelme2coco {path.parent}; "
                 f"mv runs/labelme2coco/dataset.json {folder / 'annotations.json'}"
             )
-        if re.search(r'"(annotations|completions)"\s*:\s*\[', start) and '"data"' in read_text(
-            path
-        ):
+        is_whole = re.search(r'"(annotations|completions)"\s*:\s*\[', start) is not None
+        is_short = re.search(r'"(rectangle|polygon|brush|ellipse)labels"\s*:', start) is not None
+        if is_short or (is_whole and '"data"' in read_text(path)):
             return (
                 f"; {path.name} is Label Studio's: export it from there as COCO or YOLO with images"
             )
@@ -578,9 +597,19 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
+class _AsWritten(yaml.SafeLoader):
+    """Keeps names as they are written: yes, 007 and 2024-05-17 are no truth value, number and date."""
+
+
+_AsWritten.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in pairs if tag.endswith(":null")]
+    for first, pairs in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(read_text(path))
+        content = yaml.load(read_text(path), _AsWritten)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, UserError, OSError, RecursionError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -17,6 +17,7 @@ from edgenas_core.files.safe_file import read_text
 from edgenas_core.types.errors import UserError
 from edgenas_core.types.printable import printable
 from nas.fit.data.class_folders import SPLITS, split_in
+from nas.fit.data.decode import orientation
 from nas.fit.data.groups import DataOptions
 from nas.fit.data.splits import ImagePart
 from nas.fit.learners.annotations import conversion
@@ -212,8 +213,10 @@ class Segmentation:
         read = [numbers_of(masks[at], self.side, self.folder) for at in images.usable]
         for at, (_, size), wanted in zip(images.usable, read, images.sizes, strict=True):
             if size != wanted:
+                is_turned = size == wanted[::-1] and orientation(files[at]) > 1
+                turn = ", as its camera turned it; turn the mask, too" if is_turned else ""
                 raise UserError(
-                    f"{masks[at]} is {size[0]} x {size[1]} pixels, and its image {wanted[0]} x {wanted[1]}"
+                    f"{masks[at]} is {size[0]} x {size[1]} pixels, and its image {wanted[0]} x {wanted[1]}{turn}"
                 )
         values = torch.from_numpy(np.stack([mask for mask, _ in read]))
         scenes = Scenes.of(images, values, parts[list(images.usable)], self.folder, data)

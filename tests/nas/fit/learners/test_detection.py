@@ -27,6 +27,7 @@ from nas.fit.learners.detection import (
     resampled_precisions,
 )
 
+_CORNERS = {"xmin": 10, "ymin": 10, "xmax": 40, "ymax": 40}
 ANCHORS = torch.tensor([[0.0, 0, 20, 20], [10, 10, 30, 30], [25, 25, 45, 45]])
 
 
@@ -298,6 +299,62 @@ def test_lists_within_lists_of_a_yaml_file_which_may_stand_for_billions_are_refu
         Annotations(folder)
 
 
+def test_label_studios_file_of_coco_is_read(folder):
+    (folder / "annotations.json").rename(folder / "result.json")
+
+    assert len(Annotations(folder).images) == 20
+
+
+def test_names_of_a_yaml_file_are_read_as_they_are_written(folder):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    _as_yolo(folder, before)
+    (folder / "data.yaml").write_text("names: {0: no, 1: 2024-05-17}\ntrain: images\nval:\n")
+
+    assert Annotations(folder).classes == ("no", "2024-05-17")
+
+
+def test_the_list_of_classes_is_that_of_data_yaml_and_equal_names_are_one_class(folder):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    _as_yolo(folder, before)
+    (folder / "args.yaml").write_text("names: [x, y]\ntrain: images\n")
+    (folder / "data.yaml").write_text("names: [cat, cat]\ntrain: images\n")
+
+    annotations = Annotations(folder)
+
+    assert annotations.classes == ("cat",)
+    assert "categories of the same name are one class: cat" in annotations.report
+    assert "left out, other lists of classes: 1 (args.yaml)" in annotations.report
+
+
+@pytest.mark.parametrize("row", ["0 30 20 10 10", "0 50 50 20 20", "0 0.6 0.7 0.8 0.9"])
+def test_pixels_percents_and_corners_of_yolo_are_refused(folder, row):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    _as_yolo(folder, before)
+    for file in (folder / "labels").iterdir():
+        file.write_text(row)
+
+    with pytest.raises(UserError, match=r"20 of 20 boxes reach beyond .*centre.* fractions"):
+        Annotations(folder)
+
+
+@pytest.mark.parametrize(("scale", "hint"), [(1 / 48, "fractions"), (3, "20 of 20 boxes .*pixels")])
+def test_other_units_of_voc_are_refused(folder, scale, hint):
+    before, _ = _described(folder)
+    (folder / "annotations.json").unlink()
+    _as_voc(folder, before)
+    for file in (folder / "Annotations").iterdir():
+        corners = "".join(f"<{n}>{scale * c}</{n}>" for n, c in _CORNERS.items())
+        size = "<size><width>48</width><height>48</height></size>"
+        text = f"<object><name>a</name><bndbox>{corners}</bndbox></object>"
+        file.write_text(f"<annotation>{size}{text}</annotation>")
+
+    with pytest.raises(UserError, match=hint):
+        Annotations(folder)
+
+
 def test_boxes_of_yolo_with_keypoints_are_those_before_them(folder):
     before, _ = _described(folder)
     (folder / "annotations.json").unlink()
@@ -446,6 +503,12 @@ def test_annotations_that_do_not_fit_are_refused(folder, damage, hint):
         (
             "p.json",
             '[{"id": 1, "annotations": [], "data": {"image": "0.png"}}]',
+            "Label Studio's: export",
+        ),
+        ("json/0.json", '{"version": "5", "shapes": []}', "labelme2coco .*json;"),
+        (
+            "result.json",
+            '[{"image": "0.png", "label": [{"rectanglelabels": ["a"]}]}]',
             "Label Studio's: export",
         ),
         ("labelTxt/0.txt", "0 0 2 0 2 2 0 2 cat 0", "class x1 y1 x2 y2 x3 y3 x4 y4"),

@@ -109,6 +109,16 @@ def test_photos_are_learnt_as_they_are_viewed(folder):
     assert torch.equal(Segmentation(str(folder), side=48).scenes.pixels[0], before)
 
 
+def test_a_mask_of_the_stored_pixels_of_a_turned_photo_is_refused(folder):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned right
+    Image.new("RGB", (48, 30)).save(folder / "images" / "0.png", exif=exif)
+    Image.new("L", (48, 30)).save(folder / "masks" / "0.png")
+
+    with pytest.raises(UserError, match="48 x 30 pixels, and its image 30 x 48, as its camera"):
+        Segmentation(str(folder), side=48)
+
+
 def test_deep_and_transparent_images_are_read_as_those_of_classes(folder):
     before = Segmentation(str(folder), side=48).scenes
     for number, file in enumerate(sorted((folder / "images").iterdir())):
