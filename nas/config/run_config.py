@@ -52,11 +52,11 @@ class RunConfig:
     P: str | None = setting(None, "Limit on the parameters: 1M, 500k, 500000.")
     RAM: Any = setting(
         None,
-        "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB; 256kB+8MB: a fast and a slow one; of "
-        "a fit also several, as of T.",
+        "Limit on the memory of a microcontroller, for the int8 .tflite file: 256kB; 256kB+8MB: a fast and a slow one. A "
+        "fit also takes several, as of T.",
     )
     flash: Any = setting(
-        None, "Limit on the size of that file: 1MB, or 1MB+16MB; of a fit also several."
+        None, "Limit on the size of that file: 1MB, or 1MB+16MB. A fit also takes several."
     )
     confidence: float = setting(
         0.95, "If latencies are predicted: share of the answers that are truly within T."
@@ -85,7 +85,7 @@ class RunConfig:
     )
     scenario: str | None = setting(
         None,
-        "Work beside the network, in tables that were measured so: hog, hog_held, beside_nb201, beside_resnet50, drone, "
+        "Other work during the measurements of a table: hog, hog_held, beside_nb201, beside_resnet50, drone, "
         "small_memory, on a GPU gpu_hog, gpu_hog_held, sm16, or a .yaml of your own; "
         "docs/how-to/when-the-board-is-busy.md.",
     )

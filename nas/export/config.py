@@ -78,10 +78,10 @@ class ExportConfig(BoardsConfig):
         None, "Which of the networks that its summary names.", unset="best"
     )
     arch: str | None = setting(
-        None, "Instead, an architecture, by its text or its number; needs no run."
+        None, "In place of which=: an architecture, by its text or its number; it needs no run."
     )
     T: str | None = setting(
-        None, "Instead, another limit: the run's answer for T=12ms, off its front."
+        None, "In place of which=: the network that the run has for another limit, such as 12ms."
     )
     space: str = setting(MISSING, "Search space of arch= without a run.")
     network: str | None = setting(

@@ -22,7 +22,7 @@ Train the most accurate network within a time limit on your own data.
   python -m nas.fit data=photos/ device=ssh://jetson T=8ms hours=0.12 export=true
   python -m nas.fit network=my_net.py:build weights=best.safetensors data=photos/ T=8ms
   python -m nas.fit task=detection data=scenes/ device=here T=5ms
-  python -m nas.fit resume=runs/2026-11-21/09-00-00-jetson-T8ms
+  python -m nas.fit resume=runs/2026-11-21/09-00-00-photos-T8ms
 
 The fit chooses among networks that meet the limit, ranks them by short trainings on your data, trains the
 best in the remaining time, and compares it with the baseline, the best published network within T. The whole

@@ -125,16 +125,17 @@ class FitConfig(RunConfig):
     )
     unlabelled: str | None = setting(
         None,
-        "Folder of further photos without classes, in any folders below, which the fit's best networks teach the winner.",
+        "Folder of further photos without classes, also in folders below it; the fit's best networks teach the winner on them.",
         unit="path",
     )
     teacher: str = setting(
         "auto",
-        "Networks that teach the winner. auto: with unlabelled=, those that the fit has tuned; with network=, that network; "
-        "none; or a pretrained network by its name or file, of any latency.",
+        "Networks that teach the winner. auto: with unlabelled=, those that the fit has tuned, and with network=, that network. "
+        "none: no network. Otherwise the name or file of a pretrained network, of any latency.",
     )
     networks_handed: int = setting(
-        1, "Networks of one fit: 3 for T, its half and its quarter; T=[2ms,4ms,8ms] names limits."
+        1,
+        "Number of networks that the fit returns; 3: for T, its half and its quarter. T=[2ms,4ms,8ms] names the limits instead.",
     )
     hours: float = setting(
         1.0,

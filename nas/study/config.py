@@ -61,7 +61,7 @@ class StudyConfig:
     accuracy: AccuracyConfig = setting(MISSING, "Source of the accuracies, as of nas.search.")
     latency: LatencyConfig = setting(MISSING, "Source of the latencies, as of nas.search.")
     scenario: str | None = setting(
-        None, "Work beside the networks of every device, in tables that were measured so."
+        None, "Other work during the measurements of every device's table, as of nas.search."
     )
     reference: str | None = setting(
         None,
