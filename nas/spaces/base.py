@@ -202,6 +202,10 @@ class ChoiceSpace:
         """Return `normal` rows: no two of them are the same network."""
         return self.normal(architectures)
 
+    def same_files(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """Return `canonical` rows, or others, of which each is exported as its architecture is."""
+        return self.canonical(architectures)
+
     def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Return True where every choice is one of its position's options."""
         inside = (architectures >= 0) & (architectures < np.array(self.num_choices))
@@ -303,26 +307,26 @@ class ChoiceSpace:
         self, architecture: Int64[ndarray, "D"], task: Task, fast: float
     ) -> Mapping[str, float]:
         """What the network's operations amount to on a microcontroller with so much fast memory, bytes."""
-        graphs = self._graphs_once(self.canonical(architecture), task)
+        graphs = self._graphs_once(self.same_files(architecture), task)
         side = (graphs[0].image / task.channels) ** 0.5
         return work_of(graphs, fast) | {"side": side}
 
     def memories(
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Float64[ndarray, "*n 2"]:
-        """RAM and flash by `memory`, once for each network."""
-        return self._once(self.memory, self.canonical(architectures), task)
+        """RAM and flash by `memory`, once for each of `same_files`."""
+        return self._once(self.memory, self.same_files(architectures), task)
 
     def split_memories(
         self, architectures: Int64[ndarray, "*n D"], task: Task, fast: float
     ) -> Float64[ndarray, "*n 2"]:
-        """RAM in a fast memory of so many bytes and in a slower one, once for each network."""
+        """RAM in a fast memory of so many bytes and in a slower one, once for each of `same_files`."""
 
         def count(row: Int64[ndarray, "D"], task: Task) -> tuple[int, int]:
             return split_ram(self._graphs_once(row, task), fast)
 
         count.__name__ = f"RAM split at {fast}"
-        return self._once(count, self.canonical(architectures), task)
+        return self._once(count, self.same_files(architectures), task)
 
     def _graphs_once(self, architecture: Int64[ndarray, "D"], task: Task) -> Sequence[MicroGraph]:
         return self._graphs(architecture.tobytes(), task)

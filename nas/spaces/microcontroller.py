@@ -91,6 +91,7 @@ class Operation:
     channels: int = 0  # of a convolution or matrix product, each with a bias and scales
     relu: bool = False
     kernel: int = 1  # pixels of a convolution's window
+    zeros: int = 0  # elements of a constant of zeros that it reads
 
 
 @final
@@ -100,7 +101,6 @@ class MicroGraph:
 
     image: int  # elements
     operations: list[Operation] = field(default_factory=list)
-    _zeros: set[int] = field(default_factory=set)
 
     def add(
         self,
@@ -110,22 +110,16 @@ class MicroGraph:
         weights: int = 0,
         channels: int = 0,
         kernel: int = 1,
+        zeros: int = 0,
     ) -> int:
         """Append an operation; the number of its output."""
-        made = Operation(kind, inputs, elements, weights, channels, kernel=kernel)
+        made = Operation(kind, inputs, elements, weights, channels, kernel=kernel, zeros=zeros)
         self.operations.append(made)
         return len(self.operations) - 1
 
-    def zeros(self, elements: int) -> int:
-        """Bytes that a constant of zeros takes in the file, where equal ones are stored once."""
-        stored = 0 if elements in self._zeros else elements
-        self._zeros.add(elements)
-        return stored
-
     def pool_zeros(self, elements: int) -> int:
         """Append an average pool of zeros, which the converter does not fold."""
-        stored = self.zeros(elements)
-        pooled = self.add("AVERAGE_POOL_2D", elements=elements, weights=stored)
+        pooled = self.add("AVERAGE_POOL_2D", elements=elements, zeros=elements)
         return self.add("QUANTIZE", pooled, elements=elements)
 
     def converted(self) -> MicroGraph:
@@ -218,10 +212,14 @@ class MicroGraph:
         """Bytes that these operations add to the arena for good, and to the file."""
         kinds = Counter(operation.kind for operation in self.operations)
         channels = [operation.channels for operation in self.operations]
+        # Zeros are stored once for all operations of a kind that read as many: other kinds have another scale.
+        zeros = {(each.kind, each.zeros) for each in self.operations if each.zeros}
         weights = sum(operation.weights for operation in self.operations)
+        weights += sum(elements for _, elements in zeros)
         constants = sum(
             2 if operation.channels else operation.weights > 0 for operation in self.operations
-        ) + len(SHARING & kinds.keys())
+        )
+        constants += len(zeros) + len(SHARING & kinds.keys())
         kernels = sum(_KERNEL_BYTES.get(kind, _OTHER_KERNEL) * n for kind, n in kinds.items())
         kernels += 24 * (len(self.operations) + constants)
         kernels += 8 * sum(-(-each // 4) * 4 for each in channels)  # two arrays, each aligned

@@ -146,14 +146,12 @@ class _Recorder(TorchDispatchMode):
     def _convolution(self, args: tuple[Any, ...], inputs: list[int], output: Tensor) -> int:
         """Number of the output of a convolution; one of zeros is computed, from a constant."""
         image, kernel, _, stride, padding, dilation, transposed, _, groups = args
-        weights, kind = kernel.numel(), "CONV_2D"
+        kind = "CONV_2D"
         if transposed:
             kind = "TRANSPOSE_CONV"
         elif groups == image.shape[1] > 1:
             kind = "DEPTHWISE_CONV_2D"
-        if not inputs:
-            weights += self.graph.zeros(image.numel())
-        elif not transposed:
+        if inputs and not transposed:
             span = [d * (k - 1) + 1 for d, k in zip(dilation, kernel.shape[2:], strict=True)]
             windows = [*zip(span, stride, padding, strict=True)]
             inputs = [self._pad(inputs[0], image, output, windows)]
@@ -161,9 +159,10 @@ class _Recorder(TorchDispatchMode):
             kind,
             *inputs,
             elements=output.numel(),
-            weights=weights,
+            weights=kernel.numel(),
             channels=output.shape[1],
             kernel=kernel.shape[2:].numel(),
+            zeros=0 if inputs else image.numel(),
         )
 
     def _pad(

@@ -171,17 +171,15 @@ class _Cells:
         return self.graph.add(kind, *read, elements=self._size, weights=weights)
 
     def _convolution(self, read: int | None, inputs: int, kernel: int, *, norm: bool = True) -> int:
-        weights = inputs * self._channels * kernel**2
-        if read is None:  # it is computed, from a constant
-            weights += self.graph.zeros(self._size)
         reads = () if read is None else (read,)
         made = self.graph.add(
             "CONV_2D",
             *reads,
             elements=self._size,
-            weights=weights,
+            weights=inputs * self._channels * kernel**2,
             channels=self._channels,
             kernel=kernel**2,
+            zeros=self._size if read is None else 0,  # it is computed, from a constant
         )
         return self._add("BATCH_NORM", made) if norm else made
 

@@ -26,6 +26,12 @@ REPORTED = [  # python -m benchmarks.microcontroller: arena and file
         116_672,
         198_264,
     ),
+    (  # convolutions and a pool of a node that nothing reaches, each kind with zeros of its own
+        NAS_BENCH_201,
+        "|none~0|+|none~0|nor_conv_3x3~1|+|nor_conv_1x1~0|avg_pool_3x3~1|avg_pool_3x3~2|",
+        114_048,
+        468_576,
+    ),
 ]
 
 
@@ -72,6 +78,19 @@ def test_memory_computed_from_layers_is_that_of_the_whole_network():
     work = NAS_BENCH_201.micro_work(row, task, 50_000.0)
     for name in ("products", "activations", "parameters"):
         assert work[name] == pytest.approx(whole.work()[name], rel=2e-3)
+
+
+def test_zeros_that_a_convolution_reads_are_counted_once_wherever_the_graph_comes_from():
+    task = NAS_BENCH_201.tasks[NAS_BENCH_201.default_task]
+    text = "|none~0|+|none~0|nor_conv_3x3~1|+|none~0|none~1|avg_pool_3x3~2|"
+    row = NAS_BENCH_201.parse(text)
+
+    _, flash = NAS_BENCH_201.memory(row, task)
+
+    image = NAS_BENCH_201.example_input(row, task, 1)
+    traced = operations_of(lambda: NAS_BENCH_201.network(row, task), image).converted()
+    assert 53_800 <= flash <= 1.01 * 53_800  # of the file, by benchmarks.microcontroller
+    assert traced.memory()[1] == flash
 
 
 def test_an_operation_that_is_not_quantised_takes_four_bytes_an_element():
