@@ -68,7 +68,7 @@ class Space(Keys, Protocol):
         """Noise in the shape of the network's images."""
 
     def control(self) -> Int64[ndarray, "D"]:
-        """The architecture that is timed throughout a measurement, as its control."""
+        """The reference network: the architecture that is timed throughout a measurement."""
 
 
 @runtime_checkable

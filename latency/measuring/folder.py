@@ -44,7 +44,7 @@ class MeasurementFolder:
         self.transferred = self.path / f"{self.slug}{tail}-transferred.csv"
 
     def journal_of(self, address: str) -> Path:
-        """Journal of one of several boards, each of which has its own control times."""
+        """Journal of one of several boards, each of which has its own times of the reference network."""
         name = f"{slug_of(address)[:40].strip('-')}-{sha256(address.encode()).hexdigest()[:6]}"
         return self.path / f"{self.slug}.part-{name}-of-boards.journal.csv"
 
@@ -83,7 +83,7 @@ class MeasurementFolder:
 
 
 def rows_of(folder: Path, slug: str, quiet: StabilityConfig) -> list[dict[str, str]]:
-    """All lines of all parts of a measurement; every part's control is compared with itself."""
+    """All lines of all parts of a measurement; the reference network is compared within each part."""
     return [
         row
         for path in parts_of(folder, slug, "journal.csv")

@@ -73,7 +73,7 @@ class TrainingPool:
         Args:
           data: of all trainings.
           device: `auto` is the GPU if there is one.
-          on: training split, judged on validation; or both, judged on test.
+          on: the training split, evaluated on validation; or both of these, evaluated on test.
           side_by_side: trainings at once on a GPU, 8 by default.
         """
         self._device = device_named(device)

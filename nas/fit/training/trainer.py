@@ -144,11 +144,11 @@ def train(
 
     Args:
       network: for inputs of the data's side, with as many outputs.
-      data: of which the splits are used that `on` says.
+      data: the data; `on` says which of its splits are used.
       recipe: with the number of epochs.
       options: seed, checkpoints, callbacks.
       device: `auto` is the GPU if there is one.
-      on: training split, judged on validation; or both, judged on test.
+      on: the training split, evaluated on validation; or both of these, evaluated on test.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.

@@ -102,7 +102,7 @@ class SideBySide:
         """Uploads the images.
 
         Args:
-          images: whose training split is trained on, and validation split judged on.
+          images: the data, for training on the training split and evaluation on the validation split.
           network: builds networks.
           recipe: with any number of epochs.
           fidelities: from the shortest training.
