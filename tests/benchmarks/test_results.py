@@ -76,7 +76,7 @@ def test_devices_that_the_policy_had_not_seen_have_the_means_of_their_six_settin
         means = np.mean([setting[3:5] for setting in own], axis=0)
         assert (float(rnn), float(reinforce)) == pytest.approx(tuple(means), abs=0.0051)
     others = [setting[4] for setting in settings if "snapdragon-855" not in setting[0]]
-    assert f"855 it is {np.mean(others):.2f}" in text_of("policy.md")
+    assert f"Snapdragon 855 the gap is {np.mean(others):.2f}" in text_of("policy.md")
 
 
 def test_rows_of_the_pages_are_those_of_their_files():
@@ -87,12 +87,13 @@ def test_rows_of_the_pages_are_those_of_their_files():
     }
     for page, names in pages.items():
         for name in names:
-            stored = {row[0]: row for row in rows_of(name)}
+            # The pages describe a method in other words than the files: its numbers are compared.
+            stored = [set(row) for row in rows_of(name)[1:]]
             shown = [
                 row
                 for table in tables_of(RESULTS / page)
-                for row in table
-                if row[0] in stored and len(set(row[1:]) & set(stored[row[0]])) >= len(row) - 2
+                for row in table[2:]
+                if any(len(set(row[1:]) & each) >= len(row) - 2 for each in stored)
             ]
             assert len(shown) >= 4, (page, name)
 
@@ -102,8 +103,8 @@ def test_transfer_says_what_its_intervals_are():
     inside = [float(row[5].rstrip("%")) for row in rows if row[0] != "mean"]
     text = text_of("transfer.md")
 
-    assert f"{sum(each >= 90 for each in inside)} of {len(inside)} devices" in text
-    assert f"the worst holds {min(inside):.0f}%" in text.replace(" %", "%")
+    held = f"{sum(each >= 90 for each in inside)} of {len(inside)} devices"
+    assert f"on {held}, and {min(inside):.1f} % on the other" in text
 
 
 def test_staged_searches_of_images_are_the_means_of_their_seeds():
@@ -111,7 +112,7 @@ def test_staged_searches_of_images_are_the_means_of_their_seeds():
     for row in rows_of("own_images_staged.csv")[1:]:
         device = row[0] or device
         found.setdefault(device, []).append(float(row[4].split(" ")[0]))
-    table = tables_of(RESULTS / "own-images.md")[0]
+    table = next(each for each in tables_of(RESULTS / "own-images.md") if each[2][0] in found)
 
     for row in table[2:]:
         gaps = found[row[0]]
