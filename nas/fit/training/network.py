@@ -54,6 +54,13 @@ def _resize(side: int, _network: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     return resized(inputs[0], side)
 
 
+def has_no_statistics(network: nn.Module) -> bool:
+    """Whether there is batch normalisation that has seen no image yet."""
+    norms = (module for module in network.modules() if isinstance(module, nn.BatchNorm2d))
+    means = [norm.running_mean for norm in norms if norm.running_mean is not None]
+    return bool(means) and not any(mean.any() for mean in means)
+
+
 def renew_statistics(
     model: nn.Module, batches: Iterable[Any], compute: Callable[[Any], object] | None = None
 ) -> None:

@@ -17,10 +17,14 @@ from nas.fit.learners.data import LearnerData, LearnerSplit, TrainingData, seede
 from nas.fit.learners.of_images import ImageLearner, learner_of
 from nas.fit.training.batches import Batches, DeviceImages, hash_of
 from nas.fit.training.evaluation import learner_metric, mean_worth
+from nas.fit.training.network import renew_statistics
 from nas.fit.training.recipe import Recipe
 from nas.fit.training.step import ImageStep, LearnerStep, Normalised, normalised_for
 from nas.fit.training.teaching import Teaching
 from nas.fit.training.train_on import TrainOn
+
+_RENEWED_ON, _BATCH = 1024, 256
+"""Training images that statistics are renewed on, at most, and those of a batch."""
 
 
 @final
@@ -89,6 +93,14 @@ class ImageSources:
     def evaluate(self, model: Normalised) -> Float[Tensor, ""]:
         """The metric of a model now."""
         return mean_worth(model, self.judge, self.learner, self.device)
+
+    def renew_statistics(self, model: Normalised) -> None:
+        """Replace the statistics of batch normalisation by those of training images; leave the model in training mode."""
+        count = min(len(self.train), _RENEWED_ON)
+        which = torch.linspace(0, len(self.train) - 1, count).long()
+        batches = which.chunk(-(-count // _BATCH))
+        renew_statistics(model, (self.train.gather(each)[0] for each in batches))
+        model.train()
 
 
 @final

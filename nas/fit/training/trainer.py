@@ -27,9 +27,16 @@ from nas.fit.training.checkpoint import (
 )
 from nas.fit.training.device import Kernels, has_many_shapes, kernels_for
 from nas.fit.training.evaluation import device_named
+from nas.fit.training.network import has_no_statistics
 from nas.fit.training.recipe import Recipe
 from nas.fit.training.replicas import average_statistics, place
-from nas.fit.training.sources import LearnerBatches, LearnerSources, Sources, sources_of
+from nas.fit.training.sources import (
+    ImageSources,
+    LearnerBatches,
+    LearnerSources,
+    Sources,
+    sources_of,
+)
 from nas.fit.training.step import ImageStep, LearnerStep, copy_state, restore
 from nas.fit.training.teaching import Teaching
 from nas.fit.training.train_on import TrainOn
@@ -49,6 +56,13 @@ _AHEAD = 16
 """Steps that are launched before those before them have ended."""
 
 _TIMED_STEPS = 20
+
+_FEW_STEPS = 50
+"""Steps before which the running statistics of batch normalisation lag behind the weights.
+
+After 24 steps of a regression, R2 is 0.04 by them and 0.43 by statistics of the training images; after 96 they are
+equal.
+"""
 
 _LATE = 0.75
 """Share of the schedule before which no epoch is kept: on few validation images an early one wins by chance.
@@ -322,6 +336,7 @@ class _Training:
     ) -> None:
         network.train()
         self._sources = sources
+        self._lags = has_no_statistics(network) and not recipe.ema and options.subnetworks is None
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
         self._subnetworks, self._asked = options.subnetworks, recipe
@@ -460,6 +475,9 @@ class _Training:
                     if step % _AHEAD == 0:
                         yield from self._not_far_ahead()
         average_statistics(self.step.state())
+        if self._lags and step < _FEW_STEPS and isinstance(self._sources, ImageSources):
+            with _seeded(seed):
+                self._sources.renew_statistics(self.step.model)
         yield from self.synchronise()
         loss = self.step.losses[first : first + steps].mean().item()
         if not math.isfinite(loss):

@@ -59,6 +59,34 @@ def test_the_seed_decides_the_training(tiny, brightness):
         assert_equal(trained(1), weights(trained(2)))
 
 
+def test_statistics_of_a_short_training_are_those_of_its_images(tiny, brightness):
+    network, again = tiny(), tiny(0, nn.Dropout(0.5))
+    state = torch.random.get_rng_state()
+    one_epoch = replace(SHORT, epochs=1)
+
+    trained = run(network, brightness, one_epoch)
+    run(again, brightness, one_epoch)
+
+    # the first layer answers its inputs, of which the statistics are computed by hand
+    means, sds = (torch.tensor(each) * 255 for each in (brightness.mean, brightness.sd))
+    images = (torch.from_numpy(brightness.train.pixels) - means) / sds
+    with torch.no_grad():
+        outputs = network[0](images.permute(0, 3, 1, 2).float())
+    torch.testing.assert_close(network[1].running_mean, outputs.mean((0, 2, 3)))
+    torch.testing.assert_close(network[1].running_var, outputs.var((0, 2, 3)))
+    assert trained.accuracy == accuracy_of(network, brightness.valid, brightness, device="cpu")
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_statistics_of_a_network_that_has_them_are_not_renewed(tiny, brightness):
+    network = tiny()
+    nn.init.constant_(network[1].running_mean, 100.0)
+
+    run(network, brightness, replace(SHORT, epochs=1))
+
+    assert (network[1].running_mean > 1).all()
+
+
 @pytest.mark.parametrize(("metric", "is_kept"), [(0.0, True), (0.5, False)])
 def test_equal_epochs_are_kept_where_a_metric_is_cut_at_0(tiny, metric, is_kept):
     network = tiny()
