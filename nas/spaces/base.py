@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
@@ -329,14 +329,17 @@ class ChoiceSpace:
         return self._once(count, self.same_files(architectures), task)
 
     def _graphs_once(self, architecture: Int64[ndarray, "D"], task: Task) -> Sequence[MicroGraph]:
-        return self._graphs(architecture.tobytes(), task)
+        key = (architecture.tobytes(), task)
+        if key not in self._graphs:
+            if len(self._graphs) >= _GRAPHS:
+                del self._graphs[next(iter(self._graphs))]  # the first one
+            self._graphs[key] = self.micro_graphs(architecture, task)
+        return self._graphs[key]
 
     @cached_property
-    def _graphs(self) -> Callable[[bytes, Task], Sequence[MicroGraph]]:
-        """Operations by the bytes of a row, of the last networks: RAM, flash and time are counted on them."""
-        return lru_cache(_GRAPHS)(
-            lambda row, task: self.micro_graphs(np.frombuffer(row, np.int64), task)
-        )
+    def _graphs(self) -> dict[tuple[bytes, Task], Sequence[MicroGraph]]:
+        """Operations of the last rows, as RAM, flash and time are counted on them."""
+        return {}
 
     def _once(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import nn
 
 from edgenas_core.types.errors import UserError
 from nas.config.limits import limits_of
+from nas.fit.starts.elastic.loading import elastic_space
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.microcontroller import IMAGE, MicroGraph, split_ram, work_of
 from nas.spaces.nas_bench_201.plugin import SPACE as NAS_BENCH_201
@@ -91,6 +94,22 @@ def test_zeros_that_a_convolution_reads_are_counted_once_wherever_the_graph_come
     traced = operations_of(lambda: NAS_BENCH_201.network(row, task), image).converted()
     assert 53_800 <= flash <= 1.01 * 53_800  # of the file, by benchmarks.microcontroller
     assert traced.memory()[1] == flash
+
+
+def test_a_network_of_ones_own_is_copied_after_its_memory_was_counted():
+    layers = (
+        nn.Conv2d(3, 32, 3, 2, 1),
+        nn.ReLU(),
+        nn.Conv2d(32, 10, 3, 2, 1),
+        nn.AdaptiveAvgPool2d(1),
+    )
+    space = elastic_space(nn.Sequential(*layers, nn.Flatten()), side=16)
+    row, task = space.largest, space.tasks[space.default_task]
+    counted = space.memories(row, task)
+
+    copied = copy.deepcopy(space)
+
+    np.testing.assert_array_equal(copied.memories(row, task), counted)
 
 
 def test_an_operation_that_is_not_quantised_takes_four_bytes_an_element():

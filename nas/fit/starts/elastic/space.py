@@ -112,7 +112,8 @@ class ElasticSpace(ChoiceSpace):
         import cloudpickle  # noqa: PLC0415 - trainings at once only
 
         needs = [name for name in ("torchvision",) if name in sys.modules]
-        return {"state": cloudpickle.dumps(vars(self)), "needs": needs}
+        kept = {name: value for name, value in vars(self).items() if name != "_graphs"}  # many
+        return {"state": cloudpickle.dumps(kept), "needs": needs}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         import cloudpickle  # noqa: PLC0415 - loaded when needed
