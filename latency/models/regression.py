@@ -276,12 +276,15 @@ def disconnected(space: Space, features: Float64[ndarray, "n F"]) -> Bool[ndarra
 
 
 def judge(predicted: Float64[ndarray, " n"], measured: Float64[ndarray, " n"]) -> Quality:
-    """Compare predictions with measurements that they were not made from."""
+    """Compare predictions with measurements that they were not made from; R2 and rank correlation of equal ones are NaN."""
     error = np.abs(predicted / measured - 1)
     unexplained = ((predicted - measured) ** 2).sum()
+    with np.errstate(invalid="ignore", divide="ignore"):  # of measurements that are all equal
+        r2 = float(1 - unexplained / ((measured - measured.mean()) ** 2).sum())
+        spearman = float(np.corrcoef(_ranks(predicted), _ranks(measured))[0, 1])
     return Quality(
-        r2=float(1 - unexplained / ((measured - measured.mean()) ** 2).sum()),
-        spearman=float(np.corrcoef(_ranks(predicted), _ranks(measured))[0, 1]),
+        r2=r2,
+        spearman=spearman,
         within_10_percent=float((error <= 0.1).mean()),
         median_error=float(np.median(error)),
     )

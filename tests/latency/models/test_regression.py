@@ -18,6 +18,7 @@ from latency.models.regression import (
     cross_validate,
     embedded_models,
     fit,
+    judge,
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
 
@@ -117,3 +118,11 @@ def test_the_card_is_written_from_the_models():
 
 def test_the_models_are_small():
     assert (SPACE.resources / MODELS).stat().st_size < 300_000
+
+
+@pytest.mark.filterwarnings("error")
+def test_equal_times_have_no_r2_and_no_ranks_and_nothing_warns():
+    quality = judge(np.full(5, 2.0), np.full(5, 2.0))
+
+    assert np.isnan([quality.r2, quality.spearman]).all()
+    assert quality.within_10_percent == 1.0
