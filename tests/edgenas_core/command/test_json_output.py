@@ -28,7 +28,8 @@ def run(tmp_path, monkeypatch, capfd):
 
 
 def test_a_search_prints_its_network_its_files_and_nothing_else(run):
-    status, document = run("nas.search.command", "budget=20", "T=17ms", "out=my runs")
+    words = ("budget=20", "T=17ms", "controller=uniform", "out=my runs")
+    status, document = run("nas.search.command", *words)
 
     (result,) = document["results"]
     assert (status, document["status"], document["error"]) == (0, 0, None)
