@@ -66,17 +66,17 @@ def test_a_task_of_the_users_own_learns_of_all_tasks_and_the_model_stands_for_a_
 
 
 @pytest.mark.usefixtures("table")
-def test_a_taught_search_finds_a_good_architecture_at_once_and_is_the_same_again():
+def test_a_taught_search_finds_good_architectures_after_two_and_is_the_same_again():
     accuracy = accuracy_of(9) / 100
     space = taught(SPACE, TASKS["cifar100"])
 
-    def first(choices, seed):
+    def third_and_fourth(choices, seed):
         search = GuidedConfig().build(choices, [seed])
-        return accuracy[SPACE.numbers(search.sample(1))].item()
+        return accuracy[SPACE.numbers(search.sample(4))][0, 2:].mean()
 
     with_others, alone = (
-        [first(choices, seed) for seed in range(20)] for choices in (space, SPACE)
+        [third_and_fourth(choices, seed) for seed in range(20)] for choices in (space, SPACE)
     )
 
     assert np.mean(with_others) > np.mean(alone) + 0.1
-    assert with_others == [first(space, seed) for seed in range(20)]
+    assert with_others == [third_and_fourth(space, seed) for seed in range(20)]

@@ -14,7 +14,7 @@ def test_a_search_on_tables_exports_its_answer_as_untrained(search_here, tmp_pat
     record = json.loads((folder / "export" / "export.json").read_text())
     assert record["architecture"]["arch"] in {summary[name]["arch"] for name in ("best", "optimum")}
     assert not record["trained"]
-    (row,) = [line for line in finished.stdout.splitlines() if " MB " in line]
+    (row,) = [line for line in finished.stdout.splitlines() if line.startswith("network.onnx ")]
     assert row.split()[:2] == ["network.onnx", "fp32"]
     assert "untrained" in row
     assert "measured" in row
