@@ -20,7 +20,7 @@ from nas.spaces.base import SearchSpace
 from nas.study.config import StudyConfig
 from nas.trials.survey import Survey, describe_limit, require_complete, survey
 
-_LIMIT = re.compile(r"[\d.]+(us|ms|s|%)")
+_LIMIT = re.compile(r"[\d.]+(us|ms|s|%)?")
 """Distinguishes the limit of `device@17ms` from the statistic of `device@p99`."""
 
 

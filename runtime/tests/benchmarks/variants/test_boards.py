@@ -183,7 +183,6 @@ def with_an_npu(synthetic_tables, tmp_path, monkeypatch):
 ON_BOARDS = (
     "experiment=variants",
     "name=boards",
-    "devices=${problems_of:${latency.boards}}",
     "rewards=[constrained]",
     "controllers=[local_search]",
     "reference=''",
@@ -191,6 +190,9 @@ ON_BOARDS = (
     "budget=60",
     "workers=1",
 )
+OF_BOARDS = "devices='${problems_of:${latency.boards}}'"
+"""What the study has by itself, in the place of the device of the other tests."""
+
 BOARDS = "latency.boards=['synthetic-board@12ms,16ms or synthetic-npu@9ms']"
 
 
@@ -249,7 +251,7 @@ def test_a_study_of_boards_compares_searching_together_with_every_baseline(
 def test_a_board_that_cannot_be_searched_is_refused_in_one_line(plan_of, with_an_npu, boards, said):
     del with_an_npu
     with pytest.raises(UserError) as refused, user_errors("benchmarks"):
-        plan_of(*ON_BOARDS, f"latency.boards={boards}")
+        plan_of(*ON_BOARDS, OF_BOARDS, f"latency.boards={boards}")
 
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -257,7 +259,7 @@ def test_a_board_that_cannot_be_searched_is_refused_in_one_line(plan_of, with_an
 
 def test_a_budget_that_gives_a_unit_no_sample_is_refused(plan_of, with_an_npu):
     del with_an_npu
-    plan = plan_of(*ON_BOARDS, BOARDS, "budget=1")
+    plan = plan_of(*ON_BOARDS, OF_BOARDS, BOARDS, "budget=1")
 
     with pytest.raises(UserError, match=r"budget=1 .* 2 devices"):
         applies(plan)
