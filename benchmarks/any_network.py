@@ -21,6 +21,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -185,7 +186,7 @@ def peer_line(network: nn.Module, images: Tensor) -> str:
     return "; ".join(words)
 
 
-def told(name: str, make: Callable[[], ElasticSpace], parts: int, exports: int) -> bool:
+def parts_agree(name: str, make: Callable[[], ElasticSpace], parts: int, exports: int) -> bool:
     """Print what becomes of a network; whether all of its parts agree."""
     began_s = time.process_time()
     try:
@@ -216,8 +217,8 @@ def public(names: list[str], parts: int, exports: int) -> None:
         network = with_statistics(timm().create_model(name, num_classes=10)).eval()
         is_fixed = bool(network.pretrained_cfg.get("fixed_input_size"))
         side = network.pretrained_cfg["input_size"][-1] if is_fixed else SIDE
-        make = lambda network=network, side=side: elastic_space(network, side=side)  # noqa: E731
-        right += told(f"{name} {side}", make, parts, exports)
+        make = partial(elastic_space, network, side=side)
+        right += parts_agree(f"{name} {side}", make, parts, exports)
         print(f"    peers: {peer_line(network, torch.randn(1, 3, side, side))}", flush=True)
     print(f"{right} of {len(names or ARCHITECTURES)} have parts that all agree")
 
@@ -235,14 +236,12 @@ def real(folder: Path, parts: int, names: list[str]) -> None:
         file = folder / FILES[name]
         if file.suffix == ".onnx":
             shape = shapes.get(name, (3, 96, 96))
-            make = lambda file=file, shape=shape: elastic_space(str(file), shape=shape)  # noqa: E731
+            make = partial(elastic_space, str(file), shape=shape)
         else:
             network = checkpointed(name, architectures.get(name))
-            make = lambda network=network, file=file, name=name: elastic_space(  # noqa: E731
-                network, str(file), sides[name]
-            )
-        right += told(name, make, parts, parts)
-    right += told(
+            make = partial(elastic_space, network, str(file), sides[name])
+        right += parts_agree(name, make, parts, parts)
+    right += parts_agree(
         "YOLO-style (C2f, SPPF, three outputs)",
         lambda: elastic_space(with_statistics(Yolo()).eval(), side=96),
         parts,

@@ -63,7 +63,7 @@ def facts_of(
         f"{len(file.content) / 1e3:,.0f} kB (the file)"
     )
     timer = _Timer(file, config)
-    yield timer.told
+    yield timer.sentence
     try:
         yield from _int8_facts(file, timer, config, scaling)
     finally:
@@ -265,13 +265,13 @@ class _Timer:
         self._device = addresses(config.device)
         live = with_live_latency(config, takes_addresses=True)
         if is_chip(self._device):
-            self.told = next(
+            self.sentence = next(
                 _predicted(file, self._device),
                 f"time on {self._device} is predicted for the int8 .tflite file",
             )
             return
         if not isinstance(live.latency, ProbeLatencyConfig):
-            self.told = (
+            self.sentence = (
                 f"no time: {self._device} is known by the times of other networks; device=here or ssh://<host> "
                 f"times this one"
             )
@@ -290,10 +290,10 @@ class _Timer:
                 addresses(live.device), settings, lambda _: file.content, lambda _: None
             )
         except (BoardError, LostConnectionError) as error:
-            self.told = f"no time: {error}"
+            self.sentence = f"no time: {error}"
             return
         self._board = board
-        self.told = (
+        self.sentence = (
             f"{file.path.name} takes {board.control_ms:.3g} ms on {spoken(board.address)}, {board.identity}, "
             f"measured (median of {settings.timing.samples})"
         )
